@@ -1,0 +1,1 @@
+"""Tables of real rows -> cases -> prompts: the data stage, and the ids by which every other stage names its inputs."""

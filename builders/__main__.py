@@ -1,0 +1,82 @@
+"""Commands of the data stage: ``python -m builders benchmark`` and ``python -m builders cases``."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from pathlib import Path
+
+from builders.cli import run
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m builders", description="Tables of real rows -> cases -> prompts.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    benchmark = commands.add_parser(
+        "benchmark",
+        help="write the benchmark as a folder in Hub layout",
+        description="Writes the benchmark (cases, elicitation, complete, decidability) as a folder that "
+        "load_dataset(DIR, CONFIG) loads. Every prompt passes the construction check.",
+    )
+    benchmark.add_argument("--out", type=Path, default=Path("out/benchmark"), help="the folder (default: %(default)s)")
+    benchmark.add_argument("--tables", type=Path, help="derive the cases from the source tables in this folder")
+    benchmark.add_argument("--configs", nargs="+", metavar="CONFIG", help="only these configs (default: all four)")
+
+    cases = commands.add_parser(
+        "cases",
+        help="derive the 200 cases from the source tables and compare them with the frozen file",
+        description="Derives the cases from the source tables, downloaded from their original archives or taken from "
+        "--tables DIR, and compares them with the file that ships. Exit code 1 if they differ.",
+    )
+    cases.add_argument("--tables", type=Path, help="a folder with the source tables, gzipped or not")
+    cases.add_argument("--out", type=Path, help="also write the derived file here")
+    return parser
+
+
+def _benchmark(out: Path, tables: Path | None, configs: list[str] | None) -> int:
+    from builders.benchmark import write_benchmark
+    from builders.cases import derive_all, frozen_cases
+    from builders.errors import UserError
+    from builders.schema import BENCHMARK
+
+    if unknown := set(configs or ()) - BENCHMARK.keys():
+        raise UserError(f"no config {min(unknown)!r}; there are {', '.join(BENCHMARK)}")
+    start = time.perf_counter()
+    cases = [json.loads(line) for line in derive_all(tables).splitlines()] if tables else frozen_cases()
+    files = write_benchmark(out, cases, tuple(config for config in BENCHMARK if config in (configs or BENCHMARK)))
+    for file in files:
+        print(f"  {file.config:13}{file.split:11}{file.rows:8,} rows {file.file_bytes / 1e6:7.2f} MB")
+    rows = sum(file.rows for file in files if file.config != "cases")
+    print(f"{out}: {rows:,} prompts, each checked against its row, in {time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def _cases(tables: Path | None, out: Path | None) -> int:
+    from builders.cases import FROZEN, derive_all
+
+    derived = derive_all(tables)
+    if out:
+        out.write_text(derived, encoding="utf-8")
+    frozen = FROZEN.read_text(encoding="utf-8") if FROZEN.is_file() else ""
+    digest = hashlib.sha256(derived.encode()).hexdigest()
+    if derived == frozen:
+        print(f"identical: {derived.count(chr(10))} cases, sha256 {digest}")
+        return 0
+    both = zip(derived.splitlines(), frozen.splitlines(), strict=False)
+    changed = [json.loads(new)["case_id"] for new, old in both if new != old]
+    print(f"differs from {FROZEN.name}: {len(changed)} cases, first {changed[0] if changed else 'in number'}")
+    return 1
+
+
+def main() -> int:
+    """Parses the command line and runs the command."""
+    arguments = vars(_parser().parse_args())
+    command = {"benchmark": _benchmark, "cases": _cases}[arguments.pop("command")]
+    return command(**arguments)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,90 @@
+"""The columns of every artifact: one ``datasets.Features`` and one sentence each, used by builder, reader and card.
+
+The names are a contract (they are what ``load_dataset`` returns and what the metric reads). One ``decidability`` row::
+
+    {"item_id": "student_dropout-07.insurance.fp10-fn1.decidability.direct.r2", "case_id": "student_dropout-07",
+     "framing": "insurance", "cost_fp": 10, "cost_fn": 1, "p_star": 0.909..., "condition": "A", "prompt": "You are ..."}
+"""
+
+from __future__ import annotations
+
+from datasets import Features, Value
+
+MEANING = {
+    "item_id": "content-derived id, stable across versions, shuffles and limits",
+    "case_id": "the evidence case, `<domain>-<number>`",
+    "domain": "one of the twenty domains",
+    "domain_status": "`seen` (train, validation and test cases) or `held_out` (test only)",
+    "split": "train, validation or test; all items of a case are in one split",
+    "setup": "the role sentence that opens every prompt of the domain",
+    "event": "the event clause, the same in every prompt of the domain",
+    "evidence": "the case as prose",
+    "outcome": "1 if the event occurred, else 0; never a training target",
+    "source": "the source table, e.g. `uci:697`",
+    "source_row": "the row's number in the source table, counted from 1, or its key",
+    "covariates": "JSON object of the values that the evidence uses, by the table's column names",
+    "style": "direct, cot or in_context",
+    "repetition": "which of the independent draws this prompt is for, from 1",
+    "prompt": "the whole user turn",
+    "framing": "one of the eight framings",
+    "framing_class": "protective, hedge, payoff or ratio",
+    "cost_fp": "cost of acting when the event does not occur (relative)",
+    "cost_fn": "cost of holding when the event occurs (relative)",
+    "p_star": "the threshold belief cost_fp / (cost_fp + cost_fn); never printed in a prompt",
+    "act_word": "the framing's word for acting",
+    "hold_word": "the framing's word for holding",
+    "condition": "A: cost_fp withheld, B: cost_fn withheld, C: both, D: neither",
+    "model": "the model's id or the name of its folder",
+    "model_revision": "its commit, or `sha256-…` of a local folder's files",
+    "adapter": "the PEFT adapter's id, null for the base model",
+    "adapter_revision": "its commit or digest, null for the base model",
+    "engine": "what generated the text",
+    "engine_version": "its version, that of torch, and the dtype",
+    "task": "elicitation, complete or decidability",
+    "guided": "whether decoding was constrained to the answer block",
+    "seed": "the request's seed: (base seed xor crc32(item_id)) mod 2^31",
+    "temperature": "sampling temperature",
+    "top_p": "nucleus sampling mass",
+    "max_tokens": "generation budget in new tokens",
+    "text": "the raw generated text",
+    "finish_reason": "`stop`, or `length` when the budget ended the text",
+    "prompt_tokens": "tokens of the rendered prompt",
+    "completion_tokens": "tokens generated, the end token included",
+}
+"""What each column holds, in words, for the cards."""
+
+_TYPES = {
+    "outcome": "int8", "repetition": "int8", "cost_fp": "int32", "cost_fn": "int32", "p_star": "float64",
+    "seed": "int64", "temperature": "float64", "top_p": "float64", "max_tokens": "int32", "guided": "bool",
+    "prompt_tokens": "int32", "completion_tokens": "int32",
+}  # fmt: skip
+
+
+def _features(*names: str) -> Features:
+    return Features({name: Value(_TYPES.get(name, "string")) for name in names})
+
+
+_PROMPT_COLUMNS = ("item_id", "case_id", "domain", "domain_status", "split", "style", "repetition", "prompt")
+_DECISION_COLUMNS = ("framing", "framing_class", "cost_fp", "cost_fn", "p_star", "act_word", "hold_word")
+
+CASES = _features(
+    "case_id", "domain", "domain_status", "split", "setup", "event", "evidence", "outcome", "source", "source_row",
+    "covariates",
+)  # fmt: skip
+ELICITATION = _features(*_PROMPT_COLUMNS)
+COMPLETE = _features(*_PROMPT_COLUMNS, *_DECISION_COLUMNS)
+DECIDABILITY = _features(*_PROMPT_COLUMNS, *_DECISION_COLUMNS, "condition")
+OUTPUTS = _features(
+    "item_id", "model", "model_revision", "adapter", "adapter_revision", "engine", "engine_version", "style", "task",
+    "guided", "seed", "temperature", "top_p", "max_tokens", "text", "finish_reason", "prompt_tokens",
+    "completion_tokens",
+)  # fmt: skip
+
+BENCHMARK: dict[str, Features] = {
+    "cases": CASES,
+    "elicitation": ELICITATION,
+    "complete": COMPLETE,
+    "decidability": DECIDABILITY,
+}
+TASKS = ("elicitation", "complete", "decidability")
+SPLITS = ("train", "validation", "test")

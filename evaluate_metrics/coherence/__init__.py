@@ -1,0 +1,1 @@
+"""The published metric as a package: the same files that `evaluate.load` reads from this folder alone."""

@@ -1,0 +1,186 @@
+"""The `coherence` metric for `evaluate`: does a model keep its belief when stakes appear, and act on it? (P1 §3.5)
+
+Feeds raw answers and benchmark rows to the parser (`parsing`), the measures (`measures`) and the bootstrap
+(`resampling`). `evaluate.load` copies only the modules imported here, so all are, and each as `from .module import`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import datasets
+import evaluate
+import numpy as np
+
+from .floor import SpreadInput, noise_floor, read_spread
+from .measures import count_answers, measure_columns, read_answers, summarise
+from .parsing import complete_fields, decidability_fields, parse
+from .references import check_unit, read_references, unit_names
+from .resampling import bootstrap_means
+from .rule import acts, expected_costs, p_star
+
+__all__ = ["Coherence", "acts", "bootstrap_means", "expected_costs", "noise_floor", "p_star", "parse"]
+
+FIELDS = {"complete": complete_fields, "decidability": decidability_fields}
+
+_DESCRIPTION = """\
+Measures whether a language model is a coherent decision-maker: whether the belief it reports beside a decision is the
+belief it holds without one, and whether its action is the optimal one under the belief it reports. Config "complete"
+scores decisions with both error costs stated; config "decidability" scores the four-way question whether a cost is
+missing, and the decision where none is. Answers are parsed from raw text; an answer that cannot be read is counted,
+never guessed.
+"""
+
+_CITATION = """\
+@misc{coherent_decision_makers_2026,
+  title = {Training Language Models to Be Coherent Decision-Makers},
+  year = {2026}
+}
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of str): the raw answers; None or "" is an empty answer.
+    references (Dataset or list of dict): one benchmark row for each answer, in the same order. Read are cost_fp,
+        cost_fn, act_word, hold_word, in "decidability" condition, the column of the unit (case_id or domain), and
+        reference_belief, the p_E of the same model (nullable; without it there is no distortion to measure).
+    finish_reasons (list of str, optional): one for each answer; "length" marks an answer cut by the token limit.
+    n_resamples (int): bootstrap resamples behind each 95% interval. Default 1,000.
+    unit (str): what is resampled: "case" (default), "domain" or "item".
+    seed (int): of the resampling. Default 124.
+    decision_spread, elicitation_spread (float or sequence of float, optional): the mean absolute difference between two
+        draws of one decision prompt, and between two elicitations of one case; or the differences themselves, which
+        gives the floor an interval. Differences within one case are not independent: give one mean for each case.
+
+Returns:
+    dict: for each measure m the keys m, m_ci ([low, high]) and m_n (items); None where it cannot be computed.
+        belief_distortion_error, noise_floor, excess_belief_distortion, belief_conditional_decision_error, parse_rate;
+        in "decidability" also information_accuracy, joint_accuracy, recall_a, recall_b, recall_c, recall_d.
+        noise_floor_n counts the differences in decision_spread. A proportion of exactly 0 or 1 has a Wilson interval
+        whose n is the number of units; any other interval is the bootstrap's, None when there is but one unit.
+        Information accuracy asks for the label alone; joint accuracy for every required output, and under D for the
+        action that the reported belief implies.
+        Then counts: answers, answers_open_block and answers_lines (read without a closed <final> block),
+        answers_revised (an earlier block said otherwise), and for each field how many of the answers that owed it could
+        not be read, and why: probability_missing, probability_malformed, probability_out_of_range,
+        probability_truncated, probability_empty; likewise decision_* and, in "decidability", choice_*, which have no
+        out_of_range. A decision is owed by every "complete" answer, and by a "decidability" answer that chose D.
+
+Examples:
+    >>> import evaluate
+    >>> coherence = evaluate.load("evaluate_metrics/coherence", "complete")
+    >>> row = {"case_id": "student_dropout-07", "cost_fp": 1, "cost_fn": 10, "act_word": "INTERVENE",
+    ...        "hold_word": "HOLD", "reference_belief": 0.3}
+    >>> answers = ["<final>\\nProbability: 0.25\\nDecision: HOLD\\n</final>", "I cannot tell."]
+    >>> result = coherence.compute(predictions=answers, references=[row, {**row, "case_id": "student_dropout-08"}])
+    >>> round(result["belief_distortion_error"], 3), result["belief_conditional_decision_error"]
+    (0.05, 1.0)
+    >>> result["parse_rate"], result["parse_rate_n"], result["decision_missing"]
+    (0.5, 2, 1)
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class Coherence(evaluate.Metric):  # type: ignore[misc]
+    def _info(self) -> evaluate.MetricInfo:
+        if self.config_name not in FIELDS:
+            raise ValueError(f"coherence has the configs {', '.join(FIELDS)}, got {self.config_name!r}")
+        text, number = datasets.Value("string"), datasets.Value("float64")
+        row = dict.fromkeys(("case_id", "domain", "condition", "act_word", "hold_word"), text)
+        row |= dict.fromkeys(("cost_fp", "cost_fn", "reference_belief"), number)
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features({"predictions": text, "references": row, "finish_reasons": text}),
+        )
+
+    def compute(
+        self,
+        *,
+        predictions: Iterable[str | None] | None = None,
+        references: Any = None,
+        finish_reasons: Iterable[str | None] | None = None,
+        n_resamples: int = 1000,
+        unit: str = "case",
+        seed: int = 124,
+        decision_spread: SpreadInput = None,
+        elicitation_spread: SpreadInput = None,
+    ) -> dict[str, Any] | None:
+        """Score the answers given here, or those fed before with `add` and `add_batch`.
+
+        Raises ValueError on an unknown unit, on a number that is not one, and on a bad row, which it names.
+        """
+        check_unit(unit)
+        if n_resamples < 1:
+            raise ValueError(f"n_resamples must be at least 1, got {n_resamples}")
+        result: dict[str, Any] | None = super().compute(
+            predictions=predictions,
+            references=references,
+            finish_reasons=finish_reasons,
+            n_resamples=n_resamples,
+            unit=unit,
+            seed=seed,
+            spreads=(
+                read_spread("decision_spread", decision_spread),
+                read_spread("elicitation_spread", elicitation_spread),
+            ),
+        )
+        return result
+
+    def add_batch(
+        self,
+        *,
+        predictions: Iterable[str | None] | None = None,
+        references: Any = None,
+        finish_reasons: Iterable[str | None] | None = None,
+    ) -> None:
+        """Add answers and their rows; `finish_reasons`, where known, come with them.
+
+        Raises ValueError naming the first answer or row that is not one.
+        """
+        if predictions is None or references is None:
+            raise ValueError("predictions and references come together, one row for each answer")
+        rows = read_references(references, self.config_name)
+        answers = _texts("predictions", predictions, len(rows))
+        reasons = [""] * len(rows) if finish_reasons is None else _texts("finish_reasons", finish_reasons, len(rows))
+        super().add_batch(predictions=answers, references=rows, finish_reasons=reasons)
+
+    def add(self, *, prediction: str | None = None, reference: Any = None, finish_reason: str | None = None) -> None:
+        """Add one answer and its row."""
+        self.add_batch(predictions=[prediction], references=[reference], finish_reasons=[finish_reason])
+
+    def _compute(
+        self,
+        *,
+        predictions: list[str],
+        references: list[dict[str, Any]],
+        finish_reasons: list[str],
+        n_resamples: int,
+        unit: str,
+        seed: int,
+        spreads: Any,
+    ) -> dict[str, Any]:
+        column = check_unit(unit)
+        names: Any = range(len(references)) if column is None else unit_names(references, column)
+        fields = FIELDS[self.config_name]
+        parsed = [
+            parse(text, fields(row["act_word"], row["hold_word"]), reason)
+            for text, row, reason in zip(predictions, references, finish_reasons, strict=True)
+        ]
+        units = np.unique(np.asarray(names), return_inverse=True)[1]
+        columns = measure_columns(read_answers(parsed, references), self.config_name)
+        return summarise(columns, units, spreads, n_resamples, seed) | count_answers(parsed)
+
+
+def _texts(name: str, texts: Iterable[str | None], n_rows: int) -> list[str]:
+    """The texts as Arrow can hold them: "" for None, and a question mark for half a surrogate pair."""
+    if isinstance(texts, str):
+        raise ValueError(f"{name} must be a list of texts, got one text")
+    listed = list(texts)
+    if len(listed) != n_rows:
+        shorter = min(len(listed), n_rows)
+        raise ValueError(f"{len(listed)} {name} for {n_rows} references: row {shorter} has no counterpart")
+    for index, text in enumerate(listed):
+        if text is not None and not isinstance(text, str):
+            raise ValueError(f"{name}[{index}] must be a text or None, got {type(text).__name__}")
+    return ["" if text is None else str(text).encode(errors="replace").decode() for text in listed]

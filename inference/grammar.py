@@ -1,0 +1,29 @@
+"""The grammar of a guided Direct answer: its ``<final>`` block, with the row's own action words (GBNF).
+
+The same text serves xgrammar, vLLM's structured outputs and llama.cpp. For an insurance row of the complete task::
+
+    <final>
+    Probability: 0.35
+    Decision: BUY PROTECTION
+    </final>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DECIMALS = 3
+_NUMBER = f'number ::= "0" ("." digit{{1,{DECIMALS}}})? | "1" ("." "0"{{1,{DECIMALS}}})?\ndigit ::= [0-9]'
+
+
+def answer_grammar(row: Mapping[str, Any]) -> str:
+    """The grammar of the answer block that the prompt of this elicitation, complete or decidability row ends with."""
+    lines = ['"<final>\\nProbability: " number']
+    if "act_word" in row:
+        decision = f'("{row["act_word"]}" | "{row["hold_word"]}")'
+        if "condition" in row:
+            lines.append(f'"\\nChoice: " (("A" | "B" | "C") "\\nDecision: N/A" | "D\\nDecision: " {decision})')
+        else:
+            lines.append(f'"\\nDecision: " {decision}')
+    return f'root ::= {" ".join(lines)} "\\n</final>"\n{_NUMBER}\n'

@@ -1,0 +1,134 @@
+"""The journal of a run: append-only, one checksummed line per completion, so that a killed run loses nothing.
+
+A line is the CRC-32 of its JSON, a blank, and the JSON::
+
+    8c1d03f7 {"item_id": "student_dropout-07.elicitation.direct.r3", "run": "5f0c...", "prompt": "91ab...", "text": ...}
+
+``run`` is the digest of everything that identifies the run, ``prompt`` that of the prompt's text: a line is used again
+only for the same model, settings and prompt. Of several lines for an item, the newest counts. A torn or foreign line is
+skipped and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from builders.errors import UserError
+
+SYNC_SECONDS = 1.0
+
+
+def digest(text: str) -> str:
+    """16 hex digits that stand for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Journal:
+    """The completions of one run on disk; open it with :func:`open_journal`.
+
+    Attributes:
+        skipped: lines of the file that could not be read, torn by a kill or not ours.
+        foreign: readable lines that belong to another run.
+    """
+
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        self.path = path
+        self.run = digest(json.dumps(identity, sort_keys=True))
+        self.skipped = 0
+        self.foreign = 0
+        self._records = {}
+        self._records = {(r["item_id"], r["prompt"]): r for r in self._read()}
+        self._file = path.open("ab")
+        if path.stat().st_size and not _ends_with_newline(path):
+            self._file.write(b"\n")
+        self._synced = time.monotonic()
+
+    def get(self, item_id: str, prompt: str) -> dict[str, Any] | None:
+        """The record of an item, if this run has answered exactly this prompt."""
+        return self._records.get((item_id, digest(prompt)))
+
+    def append(self, item_id: str, prompt: str, fields: Mapping[str, Any]) -> None:
+        """Adds one completion; it is with the operating system at once and on disk within a second."""
+        record = {"item_id": item_id, "run": self.run, "prompt": digest(prompt), **fields}
+        self._records[item_id, record["prompt"]] = record
+        self._file.write(_line(record))
+        self._file.flush()
+        if time.monotonic() - self._synced >= SYNC_SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Forces what was appended to disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Syncs and closes the file."""
+        self.sync()
+        self._file.close()
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file:
+            for line in file:
+                record = _parse(line)
+                if record is None:
+                    self.skipped += 1
+                elif record["run"] != self.run:
+                    self.foreign += 1
+                else:
+                    yield record
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    body = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return b"%08x %s\n" % (crc32(body), body)
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    checksum, _, body = line.rstrip(b"\n").partition(b" ")
+    if not line.endswith(b"\n") or checksum != b"%08x" % crc32(body):
+        return None
+    try:
+        record = json.loads(body.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and {"item_id", "run", "prompt"} <= record.keys() else None
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+@contextlib.contextmanager
+def open_journal(path: Path, identity: Mapping[str, Any]) -> Iterator[Journal]:
+    """The journal at ``path``, for this process alone.
+
+    Raises:
+        UserError: another process has it open.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{path}: another process is writing this run; wait for it or choose another --out"
+            ) from None
+        journal = Journal(path, identity)
+        try:
+            yield journal
+        finally:
+            journal.close()

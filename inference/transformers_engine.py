@@ -1,0 +1,127 @@
+"""The transformers engine: batches by prompt length on whatever device is there, one random stream per request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from builders.errors import UserError
+from inference.chat import render
+from inference.requests import Completion, Request, Sampling
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH_SIZE = 32
+
+
+class TransformersEngine:
+    """A causal language model in bfloat16 or another dtype, answering in batches of similar prompt length."""
+
+    name = "transformers"
+
+    def __init__(self, folder: Path, dtype: str = "bfloat16", batch_size: int = BATCH_SIZE) -> None:
+        """Loads model and tokenizer.
+
+        Raises:
+            UserError: the folder is no model that transformers can load.
+        """
+        import torch
+        import transformers
+
+        transformers.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"{folder}: not a model that transformers can load ({str(error).splitlines()[0]})"
+            ) from error
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = model.to(self.device).eval()
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}, {dtype}"
+        self.batch_size = batch_size
+        self.stop_ids = _stop_ids(self.model, self.tokenizer)
+        self.pad_id = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else self.stop_ids[0]
+        self._compiler: Any = None
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yields every request's completion once, batch by batch, longest prompts first.
+
+        Raises:
+            UserError: a prompt and the generation budget do not fit the model's context.
+        """
+        rendered = [(request, render(self.tokenizer, request.prompt)) for request in requests]
+        rendered.sort(key=lambda pair: (-len(pair[1]), pair[0].item_id))
+        if rendered:
+            self._check_context(len(rendered[0][1]), sampling.max_tokens)
+        for start in range(0, len(rendered), self.batch_size):
+            yield from self._batch(rendered[start : start + self.batch_size], sampling)
+
+    def _check_context(self, prompt_tokens: int, max_tokens: int) -> None:
+        context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        if context and prompt_tokens + max_tokens > context:
+            raise UserError(
+                f"the longest prompt has {prompt_tokens:,} tokens; with {max_tokens:,} new ones it exceeds the model's "
+                f"context of {context:,}; lower --max-tokens"
+            )
+
+    def _batch(self, batch: list[tuple[Request, list[int]]], sampling: Sampling) -> Iterator[Completion]:
+        import torch
+        from transformers import GenerationConfig
+
+        ids, mask = self._padded([ids for _, ids in batch])
+        config = GenerationConfig(
+            max_new_tokens=sampling.max_tokens, do_sample=False, eos_token_id=self.stop_ids, pad_token_id=self.pad_id
+        )
+        # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
+        self.model.generation_config = GenerationConfig()
+        with torch.inference_mode():
+            output = self.model.generate(
+                ids,
+                attention_mask=mask,
+                generation_config=config,
+                logits_processor=self._processors([request for request, _ in batch], sampling),
+            )
+        for (request, prompt), row in zip(batch, output[:, ids.shape[1] :].tolist(), strict=True):
+            yield self._completion(request, len(prompt), row)
+
+    def _padded(self, prompts: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Left-padded ids and their mask, both (rows, longest prompt)."""
+        import torch
+
+        longest = max(map(len, prompts))
+        ids = torch.tensor([[self.pad_id] * (longest - len(p)) + p for p in prompts], device=self.device)
+        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=self.device)
+        return ids, mask
+
+    def _processors(self, requests: list[Request], sampling: Sampling) -> list[Any]:
+        from inference.sampling import SeededSampler
+
+        sampler = SeededSampler([request.seed for request in requests], sampling.temperature, sampling.top_p)
+        if requests[0].grammar is None:
+            return [sampler]
+        import xgrammar
+        from xgrammar.contrib.hf import LogitsProcessor
+
+        if self._compiler is None:
+            vocabulary = self.model.config.get_text_config().vocab_size
+            info = xgrammar.TokenizerInfo.from_huggingface(
+                self.tokenizer, vocab_size=vocabulary, stop_token_ids=self.stop_ids
+            )
+            self._compiler = xgrammar.GrammarCompiler(info)
+        return [LogitsProcessor([self._compiler.compile_grammar(request.grammar) for request in requests]), sampler]
+
+    def _completion(self, request: Request, prompt_tokens: int, row: list[int]) -> Completion:
+        end = next((i for i, token in enumerate(row) if token in self.stop_ids), None)
+        text = self.tokenizer.decode(row[:end], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        tokens = len(row) if end is None else end + 1
+        return Completion(request.item_id, text, "length" if end is None else "stop", prompt_tokens, tokens)
+
+
+def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
+    configured = model.generation_config.eos_token_id
+    ids = configured if isinstance(configured, list) else [configured]
+    return list(dict.fromkeys(i for i in (*ids, tokenizer.eos_token_id) if i is not None))

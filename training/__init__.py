@@ -1,0 +1,1 @@
+"""Recipes: one YAML file per base model says how it generates and, later in the pipeline, how it is trained."""
