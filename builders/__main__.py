@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from builders.cli import run
@@ -74,8 +75,8 @@ def _cases(tables: Path | None, out: Path | None) -> int:
 def main() -> int:
     """Parses the command line and runs the command."""
     arguments = vars(_parser().parse_args())
-    command = {"benchmark": _benchmark, "cases": _cases}[arguments.pop("command")]
-    return command(**arguments)
+    commands: dict[str, Callable[..., int]] = {"benchmark": _benchmark, "cases": _cases}
+    return commands[arguments.pop("command")](**arguments)
 
 
 if __name__ == "__main__":

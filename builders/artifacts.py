@@ -39,7 +39,7 @@ def resolve(reference: str, kind: Kind) -> Artifact:
         UserError: there is no such folder or repo, it is not accessible, or the Hub cannot be reached.
     """
     folder = Path(reference).expanduser()
-    if folder.is_dir():
+    if reference and folder.is_dir():
         return Artifact(folder.resolve().name, folder.resolve(), folder_digest(folder) if kind == "model" else "local")
     repo_id, _, revision = reference.partition("@")
     if folder.exists() or repo_id.startswith((".", "/", "~")) or repo_id.count("/") != 1:

@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from builders.utilities import BASE_SCALE
+
 TOLERANCE = 1e-9
-_N = r"([\d,]+(?:\.\d+)?)"
+_N = r"(\d[\d,]*(?:\.\d+)?)"
 
 _Amounts = tuple[str, ...]
 
@@ -23,7 +25,10 @@ class ConstructionError(Exception):
 
 
 def _number(text: str) -> float:
-    return float(text.replace(",", ""))
+    value = float(text.replace(",", ""))
+    if not value > 0:
+        raise ConstructionError(f"an amount of {text}")
+    return value
 
 
 def _certain_against_loss(amounts: _Amounts) -> float:
@@ -63,11 +68,18 @@ _TRUE_POSITIVE = "choosing ACT when the event occurs"
 _READERS: tuple[tuple[str, Callable[[_Amounts], float]], ...] = (
     (rf"intervention costs {_N}\..*avert a loss of {_N}\..*incur a loss of {_N}\.", _certain_against_loss),
     (rf"a premium of {_N}\..*pays out {_N}\..*full loss of {_N}\.", _certain_against_loss),
-    (rf"you stake {_N}; you win {_N} \(net\) if the event occurs", _stake_against_gain),
-    (rf"a price of {_N}: it pays out {_N} \(net profit\) if the event occurs", _stake_against_gain),
-    (rf"a FLAT FEE of {_N} .*you are paid {_N} only if", _sure_against_contingent),
     (
-        rf"a firm {_N} for the asset.*a payment of {_N} that.*Cashing out pays {_N} for certain",
+        rf"If you BET YES: you stake {_N}; you win {_N} \(net\) if the event occurs.*If you DECLINE, you neither",
+        _stake_against_gain,
+    ),
+    (
+        rf"BUY the contract for a price of {_N}: it pays out {_N} \(net profit\) if the event occurs.*If you PASS, you",
+        _stake_against_gain,
+    ),
+    (rf"a FLAT FEE of {_N} .*work on CONTINGENCY: you are paid {_N} only if", _sure_against_contingent),
+    (
+        rf"a firm {_N} for the asset if you CASH OUT today.*HOLD OUT for a payment of {_N} that is realized only if"
+        rf".*Cashing out pays {_N} for certain",
         _sure_against_contingent,
     ),
     (rf"mistakes matters: {_FALSE_POSITIVE} is {_N} times as costly as {_FALSE_NEGATIVE}\.", _odds_against),
@@ -87,8 +99,15 @@ _ANSWER_WORDS = re.compile(r"\nDecision: <([A-Z ]+) or ([A-Z ]+)(?: if Choice D;
 
 
 def problem_of(prompt: str) -> str:
-    """The paragraph that states the decision problem: the first one after the evidence."""
-    return prompt.split("\n\n", 3)[2]
+    """The paragraph that states the decision problem: the first one after the evidence.
+
+    Raises:
+        ConstructionError: no paragraph follows the evidence.
+    """
+    paragraphs = prompt.split("\n\n", 3)
+    if len(paragraphs) < 4:
+        raise ConstructionError(f"{len(paragraphs)} paragraphs, at least 4 expected")
+    return paragraphs[2]
 
 
 def stated_threshold(prompt: str) -> float:
@@ -145,7 +164,13 @@ def check_prompt(row: Mapping[str, Any]) -> None:
 
 
 def _check_costs(row: Mapping[str, Any]) -> None:
+    """The condition, every stated amount against its cost on the framing's scale (P1 §B.3-B.4), and p* under D."""
     fp, fn = stated_costs(row["prompt"])
+    least = min(row["cost_fp"], row["cost_fn"])
+    unit = 1 / least if row["framing_class"] == "ratio" else BASE_SCALE / row["cost_fp"]
+    for stated, name in ((fp, "cost_fp"), (fn, "cost_fn")):
+        if stated is not None and abs(stated - row[name] * unit) > TOLERANCE:
+            raise ConstructionError(f"the text states {stated:g} for {name}, on its scale it is {row[name] * unit:g}")
     condition = {(True, True): "C", (True, False): "A", (False, True): "B"}.get((fp is None, fn is None), "D")
     if condition != row["condition"]:
         raise ConstructionError(f"the text has condition {condition}, the row says {row['condition']}")
@@ -155,5 +180,7 @@ def _check_costs(row: Mapping[str, Any]) -> None:
 
 def _check_elicitation(row: Mapping[str, Any]) -> None:
     problem = problem_of(row["prompt"])
-    if not problem.startswith("Question: What is the probability that ") or "Decision:" in row["prompt"]:
+    payoffs = (_COST_FP, _COST_FN, *(pattern for pattern, _ in _COMPILED))
+    asks = re.fullmatch(r"Question: What is the probability that [^?\n]+\?", problem)
+    if not asks or "Decision:" in row["prompt"] or any(pattern.search(row["prompt"]) for pattern in payoffs):
         raise ConstructionError(f"an elicitation must ask for the probability alone, this one asks: {problem}")

@@ -103,19 +103,26 @@ def replaced_folder(out: Path, marker: str) -> Iterator[Path]:
     """A new folder to fill; on success it takes the place of ``out``, on failure ``out`` is as it was.
 
     Raises:
-        UserError: ``out`` holds something that does not carry the marker in its README.md, so is not ours to replace.
+        UserError: ``out`` holds something that does not carry the marker in its README.md, so is not ours to replace,
+            or its place cannot be written to.
     """
+    out = out.resolve()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         card = out / "README.md"
         if not card.is_file() or marker not in card.read_text(encoding="utf-8", errors="replace"):
             raise UserError(f"{out}: exists and is not a folder that this command wrote; choose another --out")
     fresh, old = (out.with_name(f".{out.name}.{state}-{os.getpid()}") for state in ("new", "old"))
-    fresh.mkdir(parents=True)
+    try:
+        fresh.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written there ({error.strerror}); choose another --out") from error
     try:
         yield fresh
         if out.exists():
             out.rename(old)
         fresh.rename(out)
     finally:
+        if old.exists() and not out.exists():
+            old.rename(out)
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

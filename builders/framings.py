@@ -72,7 +72,7 @@ def loss_ratio_clause(costs: CostPair) -> str:
 
 
 def utility_ratio_clause(costs: CostPair) -> str:
-    """The relative reward of the two correct decisions, the one that avoids the costlier mistake first (our wording)."""
+    """The relative reward of the two correct decisions, the larger one first (our wording)."""
     true_negative, true_positive = "choosing HOLD when the event does not occur", "choosing ACT when the event occurs"
     if costs.fp == costs.fn:
         return f"{true_negative} earns exactly as much as {true_positive}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 
 
 def number(cell: str, places: int | None = None) -> str:
@@ -12,9 +12,11 @@ def number(cell: str, places: int | None = None) -> str:
     Without ``places`` the decimals stay as the table has them, except that a bare ``.0`` is dropped.
 
     Raises:
-        decimal.InvalidOperation: the cell is not a number.
+        decimal.InvalidOperation: the cell is not a finite number.
     """
     value = Decimal(cell.strip())
+    if not value.is_finite():
+        raise InvalidOperation(f"{cell!r} is not a finite number")
     if places is not None:
         value = value.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_EVEN)
     elif value == value.to_integral_value():
@@ -40,7 +42,7 @@ def listed(items: Sequence[str], conjunction: str = "and") -> str:
 
 def a_or_an(phrase: str) -> str:
     """The phrase with its indefinite article; a leading number is read aloud (``an 18-year-old``, ``an 80``)."""
-    first = phrase.split(maxsplit=1)[0].split("-")[0].replace(",", "")
+    first = phrase.split(maxsplit=1)[0].split("-")[0].split(".")[0].replace(",", "")
     if first.isdigit():
         vowel = first.startswith("8") or (first.startswith(("11", "18")) and len(first) % 3 == 2)
     else:

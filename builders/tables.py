@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.client
 import io
 import os
 import sys
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def _read(folder: Path, name: str) -> bytes | None:
     if packed.is_file():
         try:
             return gzip.decompress(packed.read_bytes())
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"{packed}: not a complete gzip file ({error})") from error
     return None
 
@@ -81,7 +82,7 @@ def _download(source: Source) -> bytes:
     try:
         data = _member(cached.read_bytes(), source.member)
         _verify(data, source.sha256, f"{source.archive}, {source.member or 'file'}")
-    except (zipfile.BadZipFile, KeyError, UserError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, UserError) as error:
         cached.unlink()
         raise UserError(
             f"{source.archive}: not the archive that was expected ({error}); removed from the cache"
@@ -90,21 +91,26 @@ def _download(source: Source) -> bytes:
 
 
 def _fetch(source: Source, target: Path) -> None:
+    """Downloads the archive beside its place, then renames it; a download that breaks off leaves nothing behind."""
     from tqdm.auto import tqdm
 
     try:
         with (
+            tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder,
             urllib.request.urlopen(source.archive, timeout=60) as answer,
-            tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as out,
-            tqdm(total=answer.length, unit="B", unit_scale=True, desc=source.id) as bar,
         ):
-            while block := answer.read(1 << 16):
-                out.write(block)
-                bar.update(len(block))
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(out.name, target)
-    except (OSError, urllib.error.URLError) as error:
+            partial = Path(folder) / target.name
+            total = answer.length
+            with partial.open("wb") as out, tqdm(total=total, unit="B", unit_scale=True, desc=source.id) as bar:
+                while block := answer.read(1 << 16):
+                    out.write(block)
+                    bar.update(len(block))
+                out.flush()
+                os.fsync(out.fileno())
+            if answer.length:  # what is still to come when the stream has ended
+                raise ConnectionError(f"the connection broke off {answer.length:,} bytes before the end")
+            partial.replace(target)
+    except (OSError, http.client.HTTPException) as error:
         raise UserError(
             f"cannot download {source.archive} ({getattr(error, 'reason', error)}); "
             f"fetch it by hand and pass its folder with --tables, or use the 200 cases that ship with the package"
@@ -138,7 +144,8 @@ def read_csv(data: bytes, *, separator: str = ",", names: Sequence[str] | None =
     )  # fmt: skip
     frame.columns = frame.columns.str.strip()
     frame = frame.apply(lambda column: column.str.strip())
-    return frame.to_dict("records")
+    rows: list[Row] = frame.to_dict("records")
+    return rows
 
 
 def read_arff(data: bytes) -> list[Row]:

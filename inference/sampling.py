@@ -41,7 +41,7 @@ class SeededSampler(LogitsProcessor):
         wide = (head.values.sum(-1, dtype=torch.float64) < self.top_p).nonzero().squeeze(-1)
         if len(wide):
             # Row by row, so that what a row gets never depends on how flat its neighbours are.
-            full = probabilities[wide].sort(-1, descending=True, stable=True)
+            full = torch.sort(probabilities[wide], dim=-1, descending=True, stable=True)
             picked[wide] = _nucleus(full.values, full.indices, draws[wide], self.top_p)
         return picked
 

@@ -1,23 +1,20 @@
-"""The transformers engine: batches by prompt length on whatever device is there, one random stream per request."""
+"""The transformers engine: batches of like prompts on whatever device is there, one random stream per request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from builders.errors import UserError
 from inference.chat import render
 from inference.requests import Completion, Request, Sampling
 
-if TYPE_CHECKING:
-    import torch
-
 BATCH_SIZE = 32
 
 
 class TransformersEngine:
-    """A causal language model in bfloat16 or another dtype, answering in batches of similar prompt length."""
+    """A causal language model that answers batches of prompts which begin alike."""
 
     name = "transformers"
 
@@ -30,6 +27,9 @@ class TransformersEngine:
         import torch
         import transformers
 
+        from inference.cpu_attention import use_grouped_attention
+        from inference.prefill import shareable
+
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         try:
@@ -41,24 +41,29 @@ class TransformersEngine:
             ) from error
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = model.to(self.device).eval()
+        self.stop_ids = _stop_ids(self.model, self.tokenizer)
+        # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
+        self.model.generation_config = transformers.GenerationConfig()
         self.version = f"transformers {transformers.__version__}, torch {torch.__version__}, {dtype}"
         self.batch_size = batch_size
-        self.stop_ids = _stop_ids(self.model, self.tokenizer)
+        self.shares_prefix = shareable(self.model)
+        if self.shares_prefix:
+            use_grouped_attention(self.model)
         self.pad_id = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else self.stop_ids[0]
         self._compiler: Any = None
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yields every request's completion once, batch by batch, longest prompts first.
+        """Yields every request's completion once, batch by batch; prompts that begin alike run together.
 
         Raises:
             UserError: a prompt and the generation budget do not fit the model's context.
         """
+        from inference.prefill import batches
+
         rendered = [(request, render(self.tokenizer, request.prompt)) for request in requests]
-        rendered.sort(key=lambda pair: (-len(pair[1]), pair[0].item_id))
-        if rendered:
-            self._check_context(len(rendered[0][1]), sampling.max_tokens)
-        for start in range(0, len(rendered), self.batch_size):
-            yield from self._batch(rendered[start : start + self.batch_size], sampling)
+        self._check_context(max((len(ids) for _, ids in rendered), default=0), sampling.max_tokens)
+        for batch in batches(rendered, self.batch_size):
+            yield from self._batch(batch, sampling)
 
     def _check_context(self, prompt_tokens: int, max_tokens: int) -> None:
         context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
@@ -72,30 +77,29 @@ class TransformersEngine:
         import torch
         from transformers import GenerationConfig
 
-        ids, mask = self._padded([ids for _, ids in batch])
         config = GenerationConfig(
             max_new_tokens=sampling.max_tokens, do_sample=False, eos_token_id=self.stop_ids, pad_token_id=self.pad_id
         )
-        # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
-        self.model.generation_config = GenerationConfig()
+        inputs = self._inputs([ids for _, ids in batch])
+        processors = self._processors([request for request, _ in batch], sampling)
         with torch.inference_mode():
-            output = self.model.generate(
-                ids,
-                attention_mask=mask,
-                generation_config=config,
-                logits_processor=self._processors([request for request, _ in batch], sampling),
-            )
-        for (request, prompt), row in zip(batch, output[:, ids.shape[1] :].tolist(), strict=True):
+            output = self.model.generate(**inputs, generation_config=config, logits_processor=processors)
+        answers = output[:, inputs["input_ids"].shape[1] :].tolist()
+        for (request, prompt), row in zip(batch, answers, strict=True):
             yield self._completion(request, len(prompt), row)
 
-    def _padded(self, prompts: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Left-padded ids and their mask, both (rows, longest prompt)."""
+    def _inputs(self, prompts: list[list[int]]) -> dict[str, Any]:
+        """What ``generate`` is given for these prompts: prefilled where the model allows, else padded on the left."""
         import torch
 
+        from inference.prefill import prefilled
+
+        if self.shares_prefix:
+            return prefilled(self.model, prompts, self.pad_id)
         longest = max(map(len, prompts))
         ids = torch.tensor([[self.pad_id] * (longest - len(p)) + p for p in prompts], device=self.device)
         mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=self.device)
-        return ids, mask
+        return {"input_ids": ids, "attention_mask": mask}
 
     def _processors(self, requests: list[Request], sampling: Sampling) -> list[Any]:
         from inference.sampling import SeededSampler

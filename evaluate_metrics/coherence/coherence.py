@@ -81,6 +81,8 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Coherence(evaluate.Metric):  # type: ignore[misc]
+    """Feed with `compute`, `add_batch` or `add`; the config name ("complete" or "decidability") says what is read."""
+
     def _info(self) -> evaluate.MetricInfo:
         if self.config_name not in FIELDS:
             raise ValueError(f"coherence has the configs {', '.join(FIELDS)}, got {self.config_name!r}")

@@ -44,8 +44,8 @@ REASONING_TAGS = (
 class Field:
     """One labelled line of the answer format.
 
-    `choices` are the words (kind "action") or letters (kind "choice") that count as values. With `only_if=("choice", "D")`
-    the field is required only when an earlier field, "choice", reads "D"; otherwise it may say "N/A".
+    `choices` are the words (kind "action") or letters (kind "choice") that count. With `only_if=("choice", "D")` the
+    field is required only when an earlier field, "choice", reads "D"; otherwise it may say "N/A".
     """
 
     name: str
@@ -131,7 +131,8 @@ def parse(text: str | None, fields: Fields, finish_reason: str | None = None) ->
     blocks, opened = _final_blocks(visible)
     if blocks:
         readings = _read_block(visible, blocks[-1], fields)
-        return _result(fields, readings, "missing", "block", _differs(visible, blocks, fields, readings))
+        revised = len(blocks) > 1 and _differs(visible, blocks, fields, readings)
+        return _result(fields, readings, "missing", "block", revised)
 
     end = visible.rfind("\n") + 1 if cut and not thinking else len(visible)
     absent: State = "truncated" if cut or thinking else "missing"
@@ -206,7 +207,7 @@ def _hide_reasoning(text: str) -> tuple[str, bool]:
             hidden.append((0, mark.end()))
     if closing:
         hidden.append((start, len(text)))
-    return _blank(text, hidden), bool(closing)
+    return _blank(text, hidden) if hidden else text, bool(closing)
 
 
 def _starts_line(text: str, at: int, after: int) -> bool:
@@ -291,11 +292,13 @@ def _merge(first: Reading, second: Reading) -> Reading:
     return second if first.state == "missing" else Reading(None, "malformed", second.span)
 
 
-@lru_cache(maxsize=64)
-def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    names = "|".join(re.escape(label) for label in labels)
+@lru_cache(maxsize=4096)
+def _labels(fields: Fields) -> tuple[re.Pattern[str], dict[str, Field]]:
+    """The pattern of a labelled line, and the field of each label."""
+    names = "|".join(re.escape(field.label) for field in fields)
     marks = "([*_`]{0,3})"
-    return re.compile(rf"^[^\S\n]*{marks}({names}){marks}[^\S\n]*[:=]{marks}(.*)$", re.I | re.A | re.M)
+    pattern = re.compile(rf"^[^\S\n]*{marks}({names}){marks}[^\S\n]*[:=]{marks}(.*)$", re.I | re.A | re.M)
+    return pattern, {field.label.lower(): field for field in fields}
 
 
 def _labelled_lines(text: str, block: tuple[int, int], fields: Fields) -> Iterator[tuple[Field, int, int]]:
@@ -304,8 +307,8 @@ def _labelled_lines(text: str, block: tuple[int, int], fields: Fields) -> Iterat
     Emphasis comes off in each of its places: `**Probability**: 0.3`, `**Probability:** 0.3`, `**Probability: 0.3**`.
     """
     offset = block[0]
-    by_label = {field.label.lower(): field for field in fields}
-    for line in _label_pattern(tuple(field.label for field in fields)).finditer(text[block[0] : block[1]]):
+    pattern, by_label = _labels(fields)
+    for line in pattern.finditer(text[block[0] : block[1]]):
         opening, label, closing, after = line.group(1, 2, 3, 4)
         open_still = opening and closing != opening
         start = line.end(4) if open_still and after == opening else line.start(4)

@@ -207,9 +207,11 @@ def test_one_unit_has_no_bootstrap_interval(rows, answer):
 def test_the_seed_and_the_unit_decide_the_interval(rows, answer, rng):
     items = rows(20)
     texts = [answer(item, round(rng.uniform(), 2)) for item in items]
-    first, again, other = (score(texts, items, seed=seed) for seed in (1, 1, 2))
+    spreads = (rng.random(50), rng.random(20))
+    first, again, other = (score(texts, items, seed=seed, spreads=spreads) for seed in (1, 1, 2))
     by_domain = score(texts, items, seed=1, by="domain")
     assert first == again
+    assert first["noise_floor_ci"] != other["noise_floor_ci"]
     name = "belief_distortion_error_ci"
     assert len({tuple(result[name]) for result in (first, other, by_domain)}) == 3
 

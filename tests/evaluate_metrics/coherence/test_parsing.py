@@ -112,6 +112,7 @@ def check_invariants(text: str | None, fields: Any, parsed: Parsed) -> None:
             assert reading.span is not None
             allowed = (*field.choices, NOT_APPLICABLE)
             assert 0 <= reading.value <= 1 if field.kind == "number" else reading.value in allowed
+            assert str(reading.value)[0] != "-"  # -0 is 0
     owed = {field.name for field in fields if field.only_if is None}
     owed |= {field.name for field in fields if field.only_if and parsed[field.only_if[0]].value == field.only_if[1]}
     assert set(parsed.required) == owed

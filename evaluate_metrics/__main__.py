@@ -1,0 +1,48 @@
+"""Commands of the scoring stage: ``python -m evaluate_metrics report``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from builders.artifacts import resolve
+from builders.cli import run
+from evaluate_metrics.coherence.references import UNITS
+from evaluate_metrics.report import write_report
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m evaluate_metrics", description="Outputs -> measures, figures.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    report = commands.add_parser(
+        "report",
+        help="score outputs and write tables, figures and a page",
+        description="Scores every run of the outputs folders and writes measures.csv, counts.csv, the figures (PNG and "
+        "SVG) and a self-contained report.html. Reference beliefs come from the elicitation runs of the same model, "
+        "adapter and decoding among the outputs; the noise floor from prompts that were answered twice.",
+    )
+    report.add_argument("--outputs", nargs="+", required=True, metavar="ID", help="folders or org/name[@revision]")
+    report.add_argument("--benchmark", required=True, metavar="ID", help="the benchmark that the outputs answer")
+    report.add_argument("--out", type=Path, required=True, metavar="DIR", help="the report's folder")
+    report.add_argument("--n-resamples", type=int, default=1000, metavar="N", help="bootstrap (default: %(default)s)")
+    report.add_argument("--unit", choices=list(UNITS), default="case", help="what is resampled (default: %(default)s)")
+    report.add_argument("--seed", type=int, default=124, help="of the bootstrap (default: %(default)s)")
+    return parser
+
+
+def main() -> int:
+    """Parses the command line, writes the report, prints its table."""
+    a = _parser().parse_args()
+    outputs = [resolve(reference, "dataset") for reference in a.outputs]
+    benchmark = resolve(a.benchmark, "dataset")
+    report = write_report(outputs, benchmark, a.out, n_resamples=a.n_resamples, unit=a.unit, seed=a.seed)
+    print(report.table)
+    for note in report.notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(report.page)
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

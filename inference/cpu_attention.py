@@ -1,0 +1,77 @@
+"""Faster decoding on a CPU: attention that reads shared key-value heads in place, and a cache that grows in place.
+
+In a decoding step of a small model, transformers spends most of its time copying: the keys and values of every past
+token are repeated once per query head, and the whole cache is concatenated anew for one more token. PyTorch's CPU kernel
+takes grouped heads as they are, and the cache can reserve room. The numbers computed are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.cache_utils import DynamicLayer
+from transformers.masking_utils import sdpa_mask
+
+GROUPED = "grouped_sdpa"
+RESERVE = 128
+"""Tokens of room that a cache layer sets aside each time it is full."""
+
+
+def grouped_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of query (rows, heads, new, width) over key and value (rows, groups, past + new, width), no dropout."""
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    output = scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=attention_mask,
+        scale=scaling,
+        is_causal=causal and attention_mask is None and query.shape[2] > 1,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+    return output.transpose(1, 2).contiguous(), None
+
+
+class ReservedLayer(DynamicLayer):
+    """A cache layer whose keys and values are views of larger buffers, so that a new token is written, not appended."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Adds states (rows, groups, new, width) and returns all of them."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self.keys, self.values = _appended(self.keys, key_states), _appended(self.values, value_states)
+        return self.keys, self.values
+
+
+def _appended(past: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    length = past.shape[-2] if past.numel() else 0
+    total = length + new.shape[-2]
+    buffer = past._base if past._base is not None else past
+    if not past.numel() or buffer.shape[:-2] != past.shape[:-2] or buffer.shape[-2] < total:
+        buffer = new.new_empty((*new.shape[:-2], total + RESERVE, new.shape[-1]))
+        if length:
+            buffer[..., :length, :] = past
+    buffer[..., length:total, :] = new
+    return buffer[..., :total, :]
+
+
+def use_grouped_attention(model: Any) -> None:
+    """Switches a model that runs on the CPU with PyTorch's attention to :func:`grouped_attention`."""
+    if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
+        AttentionInterface.register(GROUPED, grouped_attention)
+        AttentionMaskInterface.register(GROUPED, sdpa_mask)
+        model.set_attn_implementation(GROUPED)
