@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tables DIR, and compares them with the file that ships. Exit code 1 if they differ.",
     )
     cases.add_argument("--tables", type=Path, help="a folder with the source tables, gzipped or not")
-    cases.add_argument("--out", type=Path, help="also write the derived file here")
+    cases.add_argument("--out", type=Path, help="also write the derived files into this folder")
     return parser
 
 
@@ -57,19 +57,31 @@ def _benchmark(out: Path, tables: Path | None, configs: list[str] | None) -> int
 
 def _cases(tables: Path | None, out: Path | None) -> int:
     from builders.cases import FROZEN, derive_all
+    from builders.domains import DOMAINS
+    from builders.provenance import PROVENANCE, provenance
 
-    derived = derive_all(tables)
+    cases = derive_all(tables)
+    derived = {FROZEN: cases, PROVENANCE: provenance(DOMAINS, cases)}
     if out:
-        out.write_text(derived, encoding="utf-8")
-    frozen = FROZEN.read_text(encoding="utf-8") if FROZEN.is_file() else ""
-    digest = hashlib.sha256(derived.encode()).hexdigest()
-    if derived == frozen:
-        print(f"identical: {derived.count(chr(10))} cases, sha256 {digest}")
+        out.mkdir(parents=True, exist_ok=True)
+        for path, text in derived.items():
+            (out / path.name).write_text(text, encoding="utf-8")
+    differing = [path for path, text in derived.items() if not path.is_file() or path.read_text("utf-8") != text]
+    if not differing:
+        digest = hashlib.sha256(cases.encode()).hexdigest()
+        print(f"identical: {cases.count(chr(10))} cases, sha256 {digest}")
         return 0
-    both = zip(derived.splitlines(), frozen.splitlines(), strict=False)
-    changed = [json.loads(new)["case_id"] for new, old in both if new != old]
-    print(f"differs from {FROZEN.name}: {len(changed)} cases, first {changed[0] if changed else 'in number'}")
+    for path in differing:
+        print(f"differs from {path.name}{_first_difference(path, derived[path])}")
     return 1
+
+
+def _first_difference(path: Path, derived: str) -> str:
+    if not path.is_file():
+        return ", which is not there"
+    pairs = zip(derived.splitlines(), path.read_text("utf-8").splitlines(), strict=False)
+    changed = [new for new, old in pairs if new != old]
+    return f" in {len(changed)} lines, first: {changed[0][:100]}" if changed else " in length"
 
 
 def main() -> int:

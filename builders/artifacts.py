@@ -40,7 +40,7 @@ def resolve(reference: str, kind: Kind) -> Artifact:
     """
     folder = Path(reference).expanduser()
     if reference and folder.is_dir():
-        return Artifact(folder.resolve().name, folder.resolve(), folder_digest(folder) if kind == "model" else "local")
+        return Artifact(folder.resolve().name, folder.resolve(), folder_digest(folder))
     repo_id, _, revision = reference.partition("@")
     if folder.exists() or repo_id.startswith((".", "/", "~")) or repo_id.count("/") != 1:
         raise UserError(f"{reference}: no such folder, and not a Hub id of the form org/name or org/name@revision")

@@ -19,6 +19,7 @@ from builders.domains import DOMAINS
 from builders.folders import Written, replaced_folder, write_card, write_parquet
 from builders.framings import FRAMINGS
 from builders.prompts import complete_prompt, decidability_prompt, elicitation_prompt
+from builders.provenance import attribution_table
 from builders.schema import BENCHMARK, MEANING, SPLITS
 from builders.styles import ELICITATION_STYLES, STYLES
 from builders.utilities import COST_PAIRS
@@ -114,6 +115,7 @@ def write_benchmark(out: Path, cases: Sequence[Case], configs: Sequence[str] = t
             )
             for config in configs
             for split in SPLITS
+            if any(case["split"] == split for case in cases)
         ]  # fmt: skip
         write_benchmark_card(folder, configs, files)
     return files
@@ -151,7 +153,7 @@ def write_benchmark_card(folder: Path, configs: Sequence[str], files: list[Writt
         default="complete" if "complete" in configs else configs[0],
         marker=MARKER,
         load_id="org/coherent-decisions",
-        domains=DOMAINS,
+        attribution=attribution_table(DOMAINS),
         framings=FRAMINGS,
         meaning=MEANING,
         columns={name: configs for name, configs in columns.items() if configs},

@@ -51,7 +51,11 @@ def derive_cases(domain: Domain, tables: Path | None, frozen: Sequence[Case] = (
     Raises:
         UserError: the table is missing or altered, a frozen row is not in it, or it has too few eligible rows.
     """
-    rows = _keyed(domain, domain.read(table_files(domain.source, tables)))
+    files = table_files(domain.source, tables)
+    try:
+        rows = _keyed(domain, domain.read(files))
+    except (KeyError, ValueError, IndexError) as error:
+        raise UserError(f"{domain.name}: the table is not laid out as {domain.source.title} ({error!r})") from error
     keys = {case["source_row"] for case in frozen if case["domain"] == domain.name} if domain.source.partial else set()
     if absent := keys - rows.keys():
         raise UserError(f"{domain.name}: row {min(absent)} of the frozen cases is not in the table")
@@ -66,6 +70,8 @@ def _keyed(domain: Domain, rows: Iterable[Row]) -> dict[str, Row]:
     keyed = {domain.key(row) if domain.key else str(number): row for number, row in enumerate(rows, start=1)}
     if not domain.source.partial and len(keyed) != domain.source.rows:
         raise UserError(f"{domain.name}: the table has {len(keyed):,} rows, {domain.source.rows:,} expected")
+    if absent := [name for name in domain.covariates if name not in next(iter(keyed.values()), {})]:
+        raise UserError(f"{domain.name}: the table has no column {absent[0]!r}")
     return keyed
 
 

@@ -62,7 +62,8 @@ def _verify(data: bytes, sha256: str | None, where: Path | str) -> None:
     found = hashlib.sha256(data).hexdigest()
     if sha256 is None:
         print(
-            f"{where}: no checksum is known for this file (sha256 {found}); its rows are checked instead",
+            f"{where}: no checksum is known for this file (sha256 {found}); "
+            "only its columns and its number of rows are checked",
             file=sys.stderr,
         )
     elif found != sha256:

@@ -30,7 +30,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--limit", type=int, metavar="N", help="only N whole cases, evenly spaced over the split")
     command.add_argument("--guided", action="store_true", help="constrain a Direct answer to its <final> block")
     command.add_argument("--engine", choices=["transformers"], default="transformers")
-    command.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], default="bfloat16")
+    command.add_argument(
+        "--dtype",
+        choices=["auto", "bfloat16", "float16", "float32"],
+        default="auto",
+        help="of the weights; auto: bfloat16 where the hardware multiplies it, else float32",
+    )
     command.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="prompts at once (default: %(default)s)")
     command.add_argument("--temperature", type=float, default=0.7, help="(default: %(default)s)")
     command.add_argument("--top-p", type=float, default=0.95, help="(default: %(default)s)")

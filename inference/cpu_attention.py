@@ -1,8 +1,8 @@
 """Faster decoding on a CPU: attention that reads shared key-value heads in place, and a cache that grows in place.
 
 In a decoding step of a small model, transformers spends most of its time copying: the keys and values of every past
-token are repeated once per query head, and the whole cache is concatenated anew for one more token. PyTorch's CPU kernel
-takes grouped heads as they are, and the cache can reserve room. The numbers computed are the same.
+token are repeated once per query head, and the whole cache is concatenated anew for one more token. PyTorch's CPU
+kernel takes grouped heads as they are, and the cache can reserve room. The numbers computed are the same.
 """
 
 from __future__ import annotations

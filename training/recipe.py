@@ -30,7 +30,7 @@ class Generation:
     ``limit`` is the number of whole cases of the test split, evenly spaced; null takes all of them.
     """
 
-    dtype: str = "bfloat16"
+    dtype: str = "auto"
     batch_size: int = 32
     guided: bool = False
     styles: tuple[str, ...] = ("direct",)
