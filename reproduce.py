@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from builders.artifacts import Artifact, resolve
 from builders.cli import run
 from builders.errors import UserError
+from builders.styles import ELICITED_WITH
 from training.recipe import Generation, Recipe, load_recipe
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_RECIPE = "smollm2-135m-cpu"
 DEFAULT_LIMIT = 4
-ELICITED_WITH = {"direct": "direct", "cot": "cot", "in_context": "cot"}
-"""The style in which the reference belief of a decision style is elicited (P1 §B.2)."""
 
 
 def _parser() -> argparse.ArgumentParser:

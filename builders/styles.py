@@ -12,6 +12,8 @@ Style = Literal["direct", "cot", "in_context"]
 
 STYLES: tuple[Style, ...] = ("direct", "cot", "in_context")
 ELICITATION_STYLES: tuple[Style, ...] = ("direct", "cot")
+ELICITED_WITH: dict[str, Style] = {"direct": "direct", "cot": "cot", "in_context": "cot"}
+"""Style of a decision -> style in which its reference belief is elicited (§B.2)."""
 
 DIRECT = (
     "Output ONLY the final answer block below and NOTHING ELSE. Do NOT write any reasoning, analysis, explanation, "

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from builders.errors import UserError
+from builders.styles import ELICITED_WITH
 from evaluate_metrics.coherence.floor import Spread
 from evaluate_metrics.coherence.references import UNITS
 from evaluate_metrics.coherence.resampling import bootstrap_means
@@ -31,9 +32,6 @@ from evaluate_metrics.runs import Run
 
 ENOUGH = 3
 """A case with fewer parseable elicitations has no reference belief (DESIGN §6.6)."""
-
-ELICITATION_STYLE = {"direct": "direct", "cot": "cot", "in_context": "cot"}
-"""Style of a decision -> style of the elicitations that its reference belief comes from."""
 
 
 class Draw(NamedTuple):
@@ -74,7 +72,7 @@ def find_elicitations(run: Run, runs: Iterable[Run]) -> Elicitations | None:
     Raises:
         UserError: two of the runs answer the same elicitation, so that there would be two reference beliefs.
     """
-    style = ELICITATION_STYLE[run.style]
+    style = ELICITED_WITH[run.style]
     matching = [
         other for other in runs if (other.task, other.style, other.identity) == ("elicitation", style, run.identity)
     ]

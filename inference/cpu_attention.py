@@ -47,26 +47,35 @@ def grouped_attention(
 class ReservedLayer(DynamicLayer):
     """A cache layer whose keys and values are views of larger buffers, so that a new token is written, not appended."""
 
+    _room: tuple[torch.Tensor, torch.Tensor] | None = None
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Adds states (rows, groups, new, width) and returns all of them."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        self.keys, self.values = _appended(self.keys, key_states), _appended(self.values, value_states)
+        keys, values = self._room or (self.keys, self.values)
+        self._room = keys, values = _written(keys, self.keys, key_states), _written(values, self.values, value_states)
+        total = self.get_seq_length() + key_states.shape[-2]
+        self.keys, self.values = keys[..., :total, :], values[..., :total, :]
         return self.keys, self.values
 
 
-def _appended(past: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+def _written(room: torch.Tensor, past: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """The buffer with ``new`` behind ``past``; another, larger one if ``past`` does not lie in it or it is full.
+
+    The buffer is kept beside its view: in inference mode a view does not know what it is a view of.
+    """
     length = past.shape[-2] if past.numel() else 0
     total = length + new.shape[-2]
-    buffer = past._base if past._base is not None else past
-    if not past.numel() or buffer.shape[:-2] != past.shape[:-2] or buffer.shape[-2] < total:
-        buffer = new.new_empty((*new.shape[:-2], total + RESERVE, new.shape[-1]))
+    in_place = length and room.data_ptr() == past.data_ptr() and room.shape[:-2] == past.shape[:-2]
+    if not in_place or room.shape[-2] < total:
+        room = new.new_empty((*new.shape[:-2], total + RESERVE, new.shape[-1]))
         if length:
-            buffer[..., :length, :] = past
-    buffer[..., length:total, :] = new
-    return buffer[..., :total, :]
+            room[..., :length, :] = past
+    room[..., length:total, :] = new
+    return room
 
 
 def use_grouped_attention(model: Any) -> None:
