@@ -69,7 +69,7 @@ def planned_runs(generation: Generation) -> Iterator[Run]:
     wanted = [("elicitation", style) for style in elicited]
     wanted += [(task, style) for style in generation.styles for task in ("complete", "decidability")]
     for task, style in wanted:
-        sampling = Sampling(generation.temperature, generation.top_p, generation.max_tokens[style], generation.seed)
+        sampling = Sampling(generation.temperature, generation.top_p, generation.budget(style), generation.seed)
         yield Run(task, style, limit=generation.limit, guided=generation.guided, sampling=sampling)
 
 

@@ -15,6 +15,9 @@ ELICITATION_STYLES: tuple[Style, ...] = ("direct", "cot")
 ELICITED_WITH: dict[str, Style] = {"direct": "direct", "cot": "cot", "in_context": "cot"}
 """Style of a decision -> style in which its reference belief is elicited (§B.2)."""
 
+MAX_TOKENS: dict[str, int] = {"direct": 128, "cot": 3500, "in_context": 3500}
+"""P1's generation budgets, in new tokens (Appendix A); a recipe or a command may set others."""
+
 DIRECT = (
     "Output ONLY the final answer block below and NOTHING ELSE. Do NOT write any reasoning, analysis, explanation, "
     "calculation, working, or preamble — no text before or after the block. Your entire response must be exactly this "

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from builders.artifacts import resolve
 from builders.cli import run as run_command
-from inference.generate import MAX_TOKENS, Run, check_run, generate, resolve_model
+from builders.errors import UserError
+from builders.styles import MAX_TOKENS
+from inference.generate import Run, check_run, generate, resolve_model
 from inference.requests import Sampling
 from inference.transformers_engine import BATCH_SIZE, TransformersEngine
 
@@ -55,9 +57,13 @@ def main() -> int:
         repetitions=tuple(a.repetition),
         limit=a.limit,
         guided=a.guided,
-        sampling=Sampling(a.temperature, a.top_p, a.max_tokens or MAX_TOKENS.get(a.style, 0), a.seed),
+        sampling=Sampling(
+            a.temperature, a.top_p, MAX_TOKENS.get(a.style, 1) if a.max_tokens is None else a.max_tokens, a.seed
+        ),
     )
     check_run(run)
+    if a.batch_size < 1:
+        raise UserError(f"--batch-size is {a.batch_size}; give a number of prompts, at least 1")
     benchmark, model = resolve(a.benchmark, "dataset"), resolve_model(a.model)
     path = generate(run, model, TransformersEngine(model.path, a.dtype, a.batch_size), benchmark, a.out)
     print(path)

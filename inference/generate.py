@@ -10,6 +10,7 @@ the hidden folder ``OUT/.journal``. One output row::
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +21,11 @@ from builders.artifacts import Artifact, load_rows, resolve
 from builders.errors import UserError
 from builders.folders import write_card, write_parquet
 from builders.schema import OUTPUTS, SPLITS, TASKS
+from builders.styles import MAX_TOKENS
 from inference.embedded import PREFIX, resolve_packaged
 from inference.grammar import answer_grammar
 from inference.journal import Journal, open_journal
 from inference.requests import Engine, Request, Sampling, request_seed
-
-MAX_TOKENS = {"direct": 128, "cot": 3500, "in_context": 3500}
-"""Generation budgets by style (P1 Appendix A); a recipe may set others."""
 
 Row = Mapping[str, Any]
 
@@ -92,8 +91,10 @@ def generate(run: Run, model: Artifact, engine: Engine, benchmark: Artifact, out
     """Answers the run's prompts, going on where an earlier process stopped; returns the parquet file.
 
     Raises:
-        UserError: the benchmark lacks the prompts, or another process is writing the same run.
+        UserError: the benchmark lacks the prompts, ``out`` holds something else or cannot be written to, or another
+            process is writing the same run.
     """
+    _check_out(out)
     rows = select(load_rows(benchmark, run.task, run.split), run)
     identity = {
         "model": model.id,
@@ -115,6 +116,15 @@ def generate(run: Run, model: Artifact, engine: Engine, benchmark: Artifact, out
     written = write_parquet(out, config, run.split, outputs, OUTPUTS)
     write_outputs_card(out)
     return out / written.path
+
+
+def _check_out(out: Path) -> None:
+    """The card of an outputs folder is made of the parquet files in it: they must all be outputs."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(out.glob("*/*.parquet")):
+        if set(OUTPUTS) - set(pq.read_schema(path).names):
+            raise UserError(f"{out}: holds {path.relative_to(out)}, which is not an outputs file; choose another --out")
 
 
 def _report_journal(journal: Journal, config: str) -> None:
@@ -180,6 +190,13 @@ def check_run(run: Run) -> None:
         raise UserError("--guided constrains a Direct answer to its block; it does not go with reasoning styles")
     if run.limit is not None and run.limit < 1:
         raise UserError(f"--limit is {run.limit}; give a number of cases, at least 1")
+    sampling = run.sampling
+    if not 0 <= sampling.temperature < math.inf:
+        raise UserError(f"the temperature is {sampling.temperature}; give a finite number, 0 or more")
+    if not 0 < sampling.top_p <= 1:
+        raise UserError(f"top-p is {sampling.top_p}; give a mass above 0 and at most 1")
+    if sampling.max_tokens < 1:
+        raise UserError(f"the budget is {sampling.max_tokens} new tokens; give at least 1")
 
 
 def write_outputs_card(out: Path) -> None:

@@ -117,10 +117,14 @@ def open_journal(path: Path, identity: Mapping[str, Any]) -> Iterator[Journal]:
     """The journal at ``path``, for this process alone.
 
     Raises:
-        UserError: another process has it open.
+        UserError: another process has it open, or its place cannot be written to.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock_file = path.with_suffix(".lock").open("w")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written there ({error.strerror}); choose another --out") from error
+    with lock_file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -26,6 +26,7 @@ class TransformersEngine:
         """
         import torch
         import transformers
+        from safetensors import SafetensorError
 
         from inference.cpu_attention import use_grouped_attention
         from inference.prefill import shareable
@@ -37,11 +38,18 @@ class TransformersEngine:
         transformers.utils.logging.disable_progress_bar()
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
-        except (OSError, ValueError, KeyError) as error:
+            model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+                folder, dtype=getattr(torch, dtype), output_loading_info=True
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise UserError(
                 f"{folder}: not a model that transformers can load ({str(error).splitlines()[0]})"
             ) from error
+        if absent := sorted(loading["missing_keys"]):
+            # transformers fills them with random numbers and goes on.
+            raise UserError(
+                f"{folder}: not a model that transformers can load ({len(absent)} weights missing: {absent[0]} ...)"
+            )
         self.model = model.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)
         # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.

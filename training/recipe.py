@@ -12,11 +12,13 @@ The embedded default::
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from builders.errors import UserError
+from builders.styles import MAX_TOKENS
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -38,7 +40,11 @@ class Generation:
     temperature: float = 0.7
     top_p: float = 0.95
     seed: int = 124
-    max_tokens: dict[str, int] = field(default_factory=lambda: {"direct": 128, "cot": 3500, "in_context": 3500})
+    max_tokens: dict[str, int] = field(default_factory=dict)
+
+    def budget(self, style: str) -> int:
+        """New tokens that an answer of this style may take; P1's where the recipe sets none."""
+        return self.max_tokens.get(style, MAX_TOKENS.get(style, 0))
 
 
 @dataclass(frozen=True)
@@ -64,13 +70,13 @@ def load_recipe(name: str) -> Recipe:
         raise UserError(f"no recipe {name!r}; there are {known}, or give the path of a YAML file")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(values, dict) or not isinstance(values.get("model"), str):
         raise UserError(f"{path}: a recipe is a mapping with at least `model`, the id of a base model")
     values = {"name": path.stem} | values
-    values["generation"] = _section(Generation, values.get("generation") or {}, f"{path}: generation")
-    return _section(Recipe, values, str(path))
+    generation = _section(Generation, values.get("generation") or {}, f"{path}: generation")
+    return _section(Recipe, values | {"generation": generation}, str(path))
 
 
 def _section(kind: type[T], values: Any, where: str) -> T:
@@ -83,11 +89,19 @@ def _section(kind: type[T], values: Any, where: str) -> T:
     return kind(**{name: _checked(value, str(fields[name].type), f"{where}.{name}") for name, value in values.items()})
 
 
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int,
+    "float": lambda value: type(value) in (int, float),
+    "int | None": lambda value: value is None or type(value) is int,
+    "tuple[str, ...]": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+    "dict[str, int]": lambda value: isinstance(value, dict) and all(type(each) is int for each in value.values()),
+}
+"""Declared type of a setting -> whether a value from YAML is of that type."""
+
+
 def _checked(value: Any, declared: str, where: str) -> Any:
-    expected = {
-        "str": str, "int": int, "float": (int, float), "bool": bool, "int | None": (int, type(None)),
-        "tuple[str, ...]": list, "dict[str, int]": dict,
-    }.get(declared)  # fmt: skip
-    if expected is not None and (not isinstance(value, expected) or (isinstance(value, bool) and declared != "bool")):
+    if declared in KINDS and not KINDS[declared](value):
         raise UserError(f"{where}: expected {declared}, found {value!r}")
     return tuple(value) if isinstance(value, list) else value

