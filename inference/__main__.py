@@ -9,7 +9,7 @@ from builders.artifacts import resolve
 from builders.cli import run as run_command
 from builders.errors import UserError
 from builders.styles import MAX_TOKENS
-from inference.generate import Run, check_run, generate, resolve_model
+from inference.generate import Run, generate, prompt_rows, resolve_model
 from inference.requests import Sampling
 from inference.transformers_engine import BATCH_SIZE, TransformersEngine
 
@@ -61,12 +61,10 @@ def main() -> int:
             a.temperature, a.top_p, MAX_TOKENS.get(a.style, 1) if a.max_tokens is None else a.max_tokens, a.seed
         ),
     )
-    check_run(run)
     if a.batch_size < 1:
         raise UserError(f"--batch-size is {a.batch_size}; give a number of prompts, at least 1")
-    benchmark, model = resolve(a.benchmark, "dataset"), resolve_model(a.model)
-    path = generate(run, model, TransformersEngine(model.path, a.dtype, a.batch_size), benchmark, a.out)
-    print(path)
+    rows, model = prompt_rows(resolve(a.benchmark, "dataset"), run), resolve_model(a.model)
+    print(generate(run, rows, model, TransformersEngine(model.path, a.dtype, a.batch_size), a.out))
     return 0
 
 

@@ -6,7 +6,7 @@ open so that the model reasons where nobody reads. Both stop the run before anyt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from builders.errors import UserError
 
@@ -25,7 +25,7 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
     """
     if not tokenizer.chat_template:
         raise UserError(f"{tokenizer.name_or_path}: no chat template; this is not an instruction-tuned model")
-    ids = tokenizer.apply_chat_template(
+    ids: Any = tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}],
         add_generation_prompt=True,
         enable_thinking=False,
@@ -34,7 +34,7 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
     )
     if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
         raise UserError(f"{tokenizer.name_or_path}: the chat template gives two begin-of-sequence tokens")
-    tail = tokenizer.decode(ids[-64:])
+    tail = str(tokenizer.decode(ids[-64:]))
     for opening, closing in THINKING:
         if tail.rfind(opening) > tail.rfind(closing):
             raise UserError(f"{tokenizer.name_or_path}: the prompt leaves {opening} open although thinking is off")

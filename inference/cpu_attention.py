@@ -7,6 +7,7 @@ kernel takes grouped heads as they are, and the cache can reserve room. The numb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,7 +48,7 @@ def grouped_attention(
 class ReservedLayer(DynamicLayer):
     """A cache layer whose keys and values are views of larger buffers, so that a new token is written, not appended."""
 
-    _room: tuple[torch.Tensor, torch.Tensor] | None = None
+    _rooms: Sequence[torch.Tensor] = ()
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -55,10 +56,12 @@ class ReservedLayer(DynamicLayer):
         """Adds states (rows, groups, new, width) and returns all of them."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        keys, values = self._room or (self.keys, self.values)
-        self._room = keys, values = _written(keys, self.keys, key_states), _written(values, self.values, value_states)
+        past: Any = (self.keys, self.values)
+        new = (key_states, value_states)
+        rooms = [_written(*each) for each in zip(self._rooms or past, past, new, strict=True)]
         total = self.get_seq_length() + key_states.shape[-2]
-        self.keys, self.values = keys[..., :total, :], values[..., :total, :]
+        self._rooms = rooms
+        self.keys, self.values = (room[..., :total, :] for room in rooms)
         return self.keys, self.values
 
 

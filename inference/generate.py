@@ -87,15 +87,23 @@ def select(rows: Any, run: Run) -> list[dict[str, Any]]:
     return selected
 
 
-def generate(run: Run, model: Artifact, engine: Engine, benchmark: Artifact, out: Path) -> Path:
-    """Answers the run's prompts, going on where an earlier process stopped; returns the parquet file.
+def prompt_rows(benchmark: Artifact, run: Run) -> list[dict[str, Any]]:
+    """The benchmark's rows that a run answers; cheap, so that a wrong run is refused before a model is loaded.
 
     Raises:
-        UserError: the benchmark lacks the prompts, ``out`` holds something else or cannot be written to, or another
-            process is writing the same run.
+        UserError: the run's words make no sense, or the benchmark lacks the prompts.
+    """
+    check_run(run)
+    return select(load_rows(benchmark, run.task, run.split), run)
+
+
+def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out: Path) -> Path:
+    """Answers the prompts of the rows, going on where an earlier process stopped; returns the parquet file.
+
+    Raises:
+        UserError: ``out`` holds something else or cannot be written to, or another process is writing the same run.
     """
     _check_out(out)
-    rows = select(load_rows(benchmark, run.task, run.split), run)
     identity = {
         "model": model.id,
         "model_revision": model.revision,
@@ -191,8 +199,8 @@ def check_run(run: Run) -> None:
     if run.limit is not None and run.limit < 1:
         raise UserError(f"--limit is {run.limit}; give a number of cases, at least 1")
     sampling = run.sampling
-    if not 0 <= sampling.temperature < math.inf:
-        raise UserError(f"the temperature is {sampling.temperature}; give a finite number, 0 or more")
+    if sampling.temperature != 0 and not 0.001 <= sampling.temperature < math.inf:
+        raise UserError(f"the temperature is {sampling.temperature}; give 0, or a finite number from 0.001")
     if not 0 < sampling.top_p <= 1:
         raise UserError(f"top-p is {sampling.top_p}; give a mass above 0 and at most 1")
     if sampling.max_tokens < 1:

@@ -8,6 +8,7 @@ the maximum of what is left.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ class SeededSampler(LogitsProcessor):
         self.temperature = temperature
         self.top_p = top_p
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> Any:
         """The scores with all but each row's drawn token at -inf."""
         draws = torch.tensor([stream.random() for stream in self.streams], dtype=torch.float64)
         picked = scores.argmax(-1) if self.temperature == 0 else self._pick(scores.float(), draws.to(scores.device))

@@ -38,9 +38,10 @@ class TransformersEngine:
         transformers.utils.logging.disable_progress_bar()
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-            model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, dtype), output_loading_info=True
             )
+            model, loading = loaded
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise UserError(
                 f"{folder}: not a model that transformers can load ({str(error).splitlines()[0]})"
@@ -130,7 +131,7 @@ class TransformersEngine:
 
     def _completion(self, request: Request, prompt_tokens: int, row: list[int]) -> Completion:
         end = next((i for i, token in enumerate(row) if token in self.stop_ids), None)
-        text = self.tokenizer.decode(row[:end], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text = str(self.tokenizer.decode(row[:end], skip_special_tokens=True, clean_up_tokenization_spaces=False))
         tokens = len(row) if end is None else end + 1
         return Completion(request.item_id, text, "length" if end is None else "stop", prompt_tokens, tokens)
 

@@ -85,7 +85,10 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, help="only the first prompts")
     parser.add_argument("--batch-size", type=int, default=32, help="(default: %(default)s)")
     parser.add_argument("--dtype", default="float32", help="(default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="of PyTorch; on a busy machine fewer are faster (default: its own)")
     a = parser.parse_args()
+    if a.threads:
+        torch.set_num_threads(a.threads)
 
     folder = resolve_model(a.model).path
     engine = TransformersEngine(folder, a.dtype, a.batch_size)

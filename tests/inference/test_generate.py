@@ -25,7 +25,7 @@ from builders.errors import UserError
 from builders.schema import OUTPUTS
 from evaluate_metrics.coherence.parsing import elicitation_fields, parse
 from inference.__main__ import main
-from inference.generate import Run, generate, resolve_model, select
+from inference.generate import Run, generate, prompt_rows, resolve_model, select
 from inference.requests import Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
 
@@ -128,7 +128,7 @@ def one_line(errors: str) -> str:
 # --- Which prompts ----------------------------------------------------------------------------------------------------
 
 
-def prompt_rows(case_ids: list[str], styles: tuple[str, ...] = ("direct", "cot")) -> datasets.Dataset:
+def made_rows(case_ids: list[str], styles: tuple[str, ...] = ("direct", "cot")) -> datasets.Dataset:
     rows = [
         {"case_id": case_id, "style": style, "repetition": repetition}
         for case_id in case_ids
@@ -141,7 +141,7 @@ def prompt_rows(case_ids: list[str], styles: tuple[str, ...] = ("direct", "cot")
 @given(n=st.integers(1, 30), limit=st.integers(1, 40))
 def test_a_limit_keeps_whole_cases_evenly_spaced(n: int, limit: int) -> None:
     names = [f"case-{i:02d}" for i in range(n)]
-    rows = prompt_rows(names)
+    rows = made_rows(names)
     chosen = select(rows, Run("complete", "direct", limit=limit))
     places = [names.index(name) for name in dict.fromkeys(row["case_id"] for row in chosen)]
     assert len(places) == min(limit, n) and places == sorted(places)
@@ -152,7 +152,7 @@ def test_a_limit_keeps_whole_cases_evenly_spaced(n: int, limit: int) -> None:
 
 def test_a_limit_keeps_the_proportion_of_held_out_domains() -> None:
     cases = [case for case in frozen_cases() if case["split"] == "test"]
-    chosen = select(prompt_rows([case["case_id"] for case in cases]), Run("complete", "cot", limit=16))
+    chosen = select(made_rows([case["case_id"] for case in cases]), Run("complete", "cot", limit=16))
     status = {case["case_id"]: case["domain_status"] for case in cases}
     assert [status[row["case_id"]] for row in chosen].count("seen") == 2 * 6 and len(chosen) == 2 * 16
 
@@ -172,7 +172,7 @@ def test_what_no_prompt_has_is_refused(benchmark: Artifact) -> None:
     ):
         select(elicitation, Run("elicitation", "in_context"))
     with pytest.raises(UserError, match=r"no style 'brief'; there are cot, direct$"):
-        select(prompt_rows(["a"]), Run("complete", "brief"))
+        select(made_rows(["a"]), Run("complete", "brief"))
     with pytest.raises(UserError, match="repetition 9"):
         select(elicitation, Run("elicitation", "direct", repetitions=(9,)))
 
@@ -218,7 +218,7 @@ def test_the_texts_are_those_of_the_engine_in_any_batch(
 ) -> None:
     """Eight at once here, four in the process; the same run through Python."""
     run = Run("complete", "direct", limit=2, sampling=Sampling(max_tokens=6))
-    path = generate(run, resolve_model(str(model_folder)), engine, benchmark, tmp_path / "out")
+    path = generate(run, prompt_rows(benchmark, run), resolve_model(str(model_folder)), engine, tmp_path / "out")
     assert path.read_bytes() == (finished / FILE).read_bytes()
 
 
