@@ -55,8 +55,9 @@ Returns:
     dict: for each measure m the keys m, m_ci ([low, high]) and m_n (items); None where it cannot be computed.
         belief_distortion_error, noise_floor, excess_belief_distortion, belief_conditional_decision_error, parse_rate;
         in "decidability" also information_accuracy, joint_accuracy, recall_a, recall_b, recall_c, recall_d.
-        noise_floor_n counts the differences in decision_spread. A proportion of exactly 0 or 1 has a Wilson interval
-        whose n is the number of units; any other interval is the bootstrap's, None when there is but one unit.
+        noise_floor_n counts the differences in decision_spread. A proportion that is the same in every unit, as at
+        exactly 0 or 1, has a Wilson interval whose n is the number of units; any other interval is the bootstrap's,
+        None when there is but one unit.
         Information accuracy asks for the label alone; joint accuracy for every required output, and under D for the
         action that the reported belief implies.
         Then counts: answers, answers_open_block and answers_lines (read without a closed <final> block),

@@ -26,6 +26,9 @@ from .references import CONDITIONS, Row
 from .resampling import bootstrap_means, percentile_interval, wilson_interval
 from .rule import acts
 
+NO_WIDTH = 1e-12
+"""A bootstrap interval narrower than this is none: every unit has the same proportion, as at exactly 0 or 1."""
+
 UNREAD = tuple(state for state in STATES if state != "ok")
 Result: TypeAlias = dict[str, Any]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -139,17 +142,18 @@ def summarise(
 def _entry(name: str, column: Column, units: NDArray[np.intp], draws: NDArray[np.float64]) -> Result:
     """`name`, `name_ci` and `name_n` of one measure.
 
-    One unit says nothing about how units differ, so there is no bootstrap interval from it.
+    One unit says nothing about how units differ, so there is no bootstrap interval from it; units that are all alike
+    would give one of no width, so a proportion then has Wilson's.
     """
     n = int(column.valid.sum())
     if n == 0:
         return {name: None, f"{name}_ci": None, f"{name}_n": 0}
     mean = float(column.values[column.valid].mean())
     n_units = len(np.unique(units[column.valid]))
-    if column.proportion and mean in (0.0, 1.0):
-        interval: list[float] | None = wilson_interval(mean, n_units)
-    else:
-        interval = percentile_interval(draws) if n_units > 1 else None
+    interval = percentile_interval(draws) if n_units > 1 else None
+    alike = interval is not None and interval[1] - interval[0] < NO_WIDTH
+    if column.proportion and (alike or mean in (0.0, 1.0)):
+        interval = wilson_interval(mean, n_units)
     return {name: mean, f"{name}_ci": interval, f"{name}_n": n}
 
 

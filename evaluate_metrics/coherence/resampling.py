@@ -1,4 +1,4 @@
-"""95% intervals: a seeded bootstrap over units (cases), and Wilson's interval where a proportion is exactly 0 or 1.
+"""95% intervals: a seeded bootstrap over units (cases), and Wilson's interval where resamples are all alike.
 
 Items of one case are not independent, so whole units are drawn. Every measure is a mean over its valid items, that is a
 ratio of two sums, so a resample needs only each unit's sums: (draws of each unit) @ (sums by unit).
@@ -76,8 +76,8 @@ def percentile_interval(draws: NDArray[np.float64]) -> list[float] | None:
 def wilson_interval(proportion: float, n: int) -> list[float]:
     """Wilson's score interval [low, high] for a proportion among n independent units.
 
-    Used where every resample gives the same 0 or 1, which would make a percentile interval of no width. Pass the number
-    of units, not of items: 80 cases without an error bound the rate by 0.046, however many prompts each one had.
+    Used where every resample gives the same proportion, which would make a percentile interval of no width. Pass the
+    number of units, not of items: 80 cases without an error bound the rate by 0.046, however many prompts each one had.
     Raises ValueError when n is below 1.
     """
     if n < 1:

@@ -112,6 +112,14 @@ def test_proportions_at_the_edge_get_wilsons_interval_over_the_units(rows, answe
     assert result["parse_rate_ci"] == pytest.approx([1 - 0.1611, 1], abs=1e-4)
 
 
+def test_units_that_are_all_alike_give_a_proportion_wilsons_interval_too(rows, answer):
+    items = [{**item, "case_id": f"student_dropout-{index // 10:02d}"} for index, item in enumerate(rows(20)[:20])]
+    texts = [answer(item, 0.4, coherent=index % 10 > 0) for index, item in enumerate(items)]
+    result = score(texts, items)
+    assert result["belief_conditional_decision_error"] == pytest.approx(0.1)
+    assert result["belief_conditional_decision_error_ci"] == pytest.approx([0.0047, 0.7213], abs=1e-4)  # of 2 cases
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 def test_an_agent_that_misapplies_the_stakes(rows, answer, share):
     items = rows(20)
