@@ -27,7 +27,7 @@ def model_folder(folder: Path, **files: str) -> Path:
 def test_a_local_dataset_folder_is_read_in_place(small_build: Build) -> None:
     folder, _ = small_build
     artifact = resolve(str(folder), "dataset")
-    assert (artifact.id, artifact.path, artifact.revision) == (folder.name, folder.resolve(), "local")
+    assert (artifact.id, artifact.path, artifact.revision) == (folder.name, folder.resolve(), folder_digest(folder))
 
 
 def test_a_local_folder_may_be_given_relative_or_with_a_slash(
