@@ -42,10 +42,10 @@ class Run:
     guided: bool = False
     sampling: Sampling = field(default_factory=Sampling)
 
-    def config(self, adapter: str | None = None) -> str:
+    @property
+    def config(self) -> str:
         """The config name of the run's outputs, e.g. ``base-direct-complete``; a guided run says so."""
-        kind = "sft" if adapter else "base"
-        return f"{kind}-{'guided-' if self.guided else ''}{self.style}-{self.task}"
+        return f"base-{'guided-' if self.guided else ''}{self.style}-{self.task}"
 
 
 def resolve_model(reference: str) -> Artifact:
@@ -115,7 +115,7 @@ def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out
         "task": run.task,
         "guided": run.guided,
     }
-    config = run.config()
+    config = run.config
     settings = {**identity, "sampling": dataclasses.asdict(run.sampling)}
     with open_journal(out / ".journal" / f"{config}-{run.split}.jsonl", settings) as journal:
         _report_journal(journal, config)

@@ -37,9 +37,13 @@ class TransformersEngine:
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, dtype=getattr(torch, dtype), output_loading_info=True
+                folder,
+                dtype=getattr(torch, dtype),
+                output_loading_info=True,
+                use_safetensors=True,  # never unpickle a stranger's file
+                trust_remote_code=False,
             )
             model, loading = loaded
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from builders.errors import UserError
@@ -276,3 +277,11 @@ def test_the_version_says_what_the_numbers_depend_on(engine: TransformersEngine)
     import transformers
 
     assert engine.version == f"transformers {transformers.__version__}, torch {torch.__version__}, float32"
+
+
+def test_weights_in_a_pickle_are_not_loaded(model_copy: Path) -> None:
+    weights = model_copy / "model.safetensors"
+    torch.save(load_file(weights), model_copy / "pytorch_model.bin")
+    weights.unlink()
+    with pytest.raises(UserError, match="not a model that transformers can load"):
+        TransformersEngine(model_copy, "float32")
