@@ -178,15 +178,15 @@ def test_what_no_prompt_has_is_refused(benchmark: Artifact) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "adapter", "config"),
+    ("run", "config"),
     [
-        (Run("complete", "direct"), None, "base-direct-complete"),
-        (Run("decidability", "direct", guided=True), None, "base-guided-direct-decidability"),
-        (Run("complete", "cot"), "org/adapter", "sft-cot-complete"),
+        (Run("complete", "direct"), "base-direct-complete"),
+        (Run("decidability", "direct", guided=True), "base-guided-direct-decidability"),
+        (Run("complete", "cot"), "base-cot-complete"),
     ],
 )
-def test_the_config_names_the_run(run: Run, adapter: str | None, config: str) -> None:
-    assert run.config(adapter) == config
+def test_the_config_names_the_run(run: Run, config: str) -> None:
+    assert run.config == config
 
 
 # --- What is written --------------------------------------------------------------------------------------------------
