@@ -1,5 +1,7 @@
 """Names of artifacts: ``org/name``, ``org/name@revision`` or a local folder, resolved to a pinned local snapshot.
 
+A model may also be ``package:NAME``, one that a Python package carries (see ``packaged``).
+
 A Hub id is always resolved to one commit and read from that snapshot's folder, never by ``load_dataset(id)``: offline,
 the latter returns whatever was cached last, whatever the revision. A local folder has the digest of its files as
 revision, so that outputs always say exactly which weights they came from.
@@ -38,6 +40,10 @@ def resolve(reference: str, kind: Kind) -> Artifact:
     Raises:
         UserError: there is no such folder or repo, it is not accessible, or the Hub cannot be reached.
     """
+    if kind == "model" and reference.startswith("package:"):
+        from builders.packaged import resolve_packaged
+
+        return resolve_packaged(reference)
     folder = Path(reference).expanduser()
     if reference and folder.is_dir():
         return Artifact(folder.resolve().name, folder.resolve(), folder_digest(folder))

@@ -38,6 +38,7 @@ MEANING = {
     "model_revision": "its commit, or `sha256-…` of a local folder's files",
     "adapter": "the PEFT adapter's id, null for the base model",
     "adapter_revision": "its commit or digest, null for the base model",
+    "holdout": "the framing holdout that the adapter was trained with, null for the base model",
     "engine": "what generated the text",
     "engine_version": "its version, that of torch, and the dtype",
     "task": "elicitation, complete or decidability",
@@ -50,6 +51,20 @@ MEANING = {
     "finish_reason": "`stop`, or `length` when the budget ended the text",
     "prompt_tokens": "tokens of the rendered prompt",
     "completion_tokens": "tokens generated, the end token included",
+    "kind": "`belief` (an elicitation prompt) or `decision`",
+    "messages": "the conversation: one user turn (the prompt), one assistant turn (the target)",
+    "belief": "p_E as it is printed in the target: the mean of the base model's own elicitations, three decimals",
+    "decision": "the action word that is optimal under the printed belief; null where none is due",
+    "route": "`terminated` (the gate chose A, B or C), `forwarded` (it chose D) or `unreadable` (no choice was read)",
+    "gate": "id of the gate, the Direct decidability adapter",
+    "gate_revision": "its commit or digest",
+    "gate_text": "what the gate generated",
+    "gate_finish_reason": "`stop`, or `length` when the budget ended the gate's text",
+    "specialist": "id of the specialist, the CoT complete-information adapter of the same holdout",
+    "specialist_revision": "its commit or digest",
+    "specialist_item_id": "the item in its complete-information form; null unless forwarded",
+    "specialist_text": "what the specialist generated; null unless forwarded",
+    "specialist_finish_reason": "`stop` or `length`; null unless forwarded",
 }
 """What each column holds, in words, for the cards."""
 
@@ -75,9 +90,26 @@ ELICITATION = _features(*_PROMPT_COLUMNS)
 COMPLETE = _features(*_PROMPT_COLUMNS, *_DECISION_COLUMNS)
 DECIDABILITY = _features(*_PROMPT_COLUMNS, *_DECISION_COLUMNS, "condition")
 OUTPUTS = _features(
-    "item_id", "model", "model_revision", "adapter", "adapter_revision", "engine", "engine_version", "style", "task",
-    "guided", "seed", "temperature", "top_p", "max_tokens", "text", "finish_reason", "prompt_tokens",
+    "item_id", "model", "model_revision", "adapter", "adapter_revision", "holdout", "engine", "engine_version",
+    "style", "task", "guided", "seed", "temperature", "top_p", "max_tokens", "text", "finish_reason", "prompt_tokens",
     "completion_tokens",
+)  # fmt: skip
+
+SFT = Features(
+    {
+        "item_id": Value("string"),
+        "kind": Value("string"),
+        "messages": [{"role": Value("string"), "content": Value("string")}],
+        "belief": Value("float64"),
+        "decision": Value("string"),
+        "condition": Value("string"),
+        "p_star": Value("float64"),
+    }
+)
+ROUTED = _features(
+    "item_id", "model", "model_revision", "holdout", "route", "gate", "gate_revision", "gate_text",
+    "gate_finish_reason", "specialist", "specialist_revision", "specialist_item_id", "specialist_text",
+    "specialist_finish_reason", "engine", "engine_version", "task", "prompt_tokens", "completion_tokens",
 )  # fmt: skip
 
 BENCHMARK: dict[str, Features] = {

@@ -9,7 +9,7 @@ from builders.artifacts import resolve
 from builders.cli import run as run_command
 from builders.errors import UserError
 from builders.styles import MAX_TOKENS
-from inference.generate import Run, generate, prompt_rows, resolve_model
+from inference.generate import Run, generate, prompt_rows
 from inference.requests import Sampling
 from inference.transformers_engine import BATCH_SIZE, TransformersEngine
 
@@ -30,7 +30,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--split", default="test", help="train, validation or test (default: %(default)s)")
     command.add_argument("--repetition", type=int, nargs="+", default=[], help="only these draws (default: all)")
     command.add_argument("--limit", type=int, metavar="N", help="only N whole cases, evenly spaced over the split")
-    command.add_argument("--guided", action="store_true", help="constrain a Direct answer to its <final> block")
+    command.add_argument(
+        "--guided", action="store_true", help="constrain answers to the <final> block, after a paragraph where reasoned"
+    )
     command.add_argument("--engine", choices=["transformers"], default="transformers")
     command.add_argument(
         "--dtype",
@@ -63,7 +65,7 @@ def main() -> int:
     )
     if a.batch_size < 1:
         raise UserError(f"--batch-size is {a.batch_size}; give a number of prompts, at least 1")
-    rows, model = prompt_rows(resolve(a.benchmark, "dataset"), run), resolve_model(a.model)
+    rows, model = prompt_rows(resolve(a.benchmark, "dataset"), run), resolve(a.model, "model")
     print(generate(run, rows, model, TransformersEngine(model.path, a.dtype, a.batch_size), a.out))
     return 0
 

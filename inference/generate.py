@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from builders.artifacts import Artifact, load_rows, resolve
+from builders.artifacts import Artifact, load_rows
 from builders.errors import UserError
 from builders.folders import write_card, write_parquet
 from builders.schema import OUTPUTS, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
-from inference.embedded import PREFIX, resolve_packaged
 from inference.grammar import answer_grammar
 from inference.journal import Journal, open_journal
 from inference.requests import Engine, Request, Sampling, request_seed
@@ -46,15 +45,6 @@ class Run:
     def config(self) -> str:
         """The config name of the run's outputs, e.g. ``base-direct-complete``; a guided run says so."""
         return f"base-{'guided-' if self.guided else ''}{self.style}-{self.task}"
-
-
-def resolve_model(reference: str) -> Artifact:
-    """A model by Hub id, folder, or ``package:NAME`` for one that a Python package carries.
-
-    Raises:
-        UserError: there is no such model.
-    """
-    return resolve_packaged(reference) if reference.startswith(PREFIX) else resolve(reference, "model")
 
 
 def select(rows: Any, run: Run) -> list[dict[str, Any]]:
@@ -109,6 +99,7 @@ def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out
         "model_revision": model.revision,
         "adapter": None,
         "adapter_revision": None,
+        "holdout": None,
         "engine": engine.name,
         "engine_version": engine.version,
         "style": run.style,
@@ -194,8 +185,6 @@ def check_run(run: Run) -> None:
         raise UserError(f"no split {run.split!r}; there are {', '.join(SPLITS)}")
     if run.style not in MAX_TOKENS:
         raise UserError(f"no style {run.style!r}; there are {', '.join(MAX_TOKENS)}")
-    if run.guided and run.style != "direct":
-        raise UserError("--guided constrains a Direct answer to its block; it does not go with reasoning styles")
     if run.limit is not None and run.limit < 1:
         raise UserError(f"--limit is {run.limit}; give a number of cases, at least 1")
     sampling = run.sampling

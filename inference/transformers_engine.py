@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from builders.chat import render
 from builders.errors import UserError
-from inference.chat import render
 from inference.requests import Completion, Request, Sampling
 
 BATCH_SIZE = 32

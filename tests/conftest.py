@@ -52,24 +52,24 @@ def _config(kind: str) -> transformers.PretrainedConfig:
 
 
 @pytest.fixture(scope="session")
-def cases() -> list[Row]:
+def four_cases() -> list[Row]:
     """Two test cases of a seen domain and two of a held-out one."""
     test = [case for case in frozen_cases() if case["split"] == "test"]
     return [c for domain in ("student_dropout", "wildfire") for c in [c for c in test if c["domain"] == domain][:2]]
 
 
 @pytest.fixture(scope="session")
-def rows(cases: list[Row]) -> dict[str, list[Row]]:
+def rows(four_cases: list[Row]) -> dict[str, list[Row]]:
     """The prompt rows of the small benchmark, by task."""
-    conditions = assign_conditions(cases)
-    return {task: config_rows(task, cases, conditions) for task in ("elicitation", "complete", "decidability")}
+    conditions = assign_conditions(four_cases)
+    return {task: config_rows(task, four_cases, conditions) for task in ("elicitation", "complete", "decidability")}
 
 
 @pytest.fixture(scope="session")
-def benchmark(cases: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+def benchmark(four_cases: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """The benchmark of the four cases as a folder; not to be changed."""
     folder = tmp_path_factory.mktemp("benchmark") / "small-benchmark"
-    write_benchmark(folder, cases)
+    write_benchmark(folder, four_cases)
     return resolve(str(folder), "dataset")
 
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from builders.artifacts import resolve
 from builders.benchmark import complete_rows
 from builders.cases import frozen_cases
-from inference.chat import render
-from inference.generate import resolve_model
+from builders.chat import render
 from inference.requests import Request, Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
 
@@ -90,7 +90,7 @@ def main() -> None:
     if a.threads:
         torch.set_num_threads(a.threads)
 
-    folder = resolve_model(a.model).path
+    folder = resolve(a.model, "model").path
     engine = TransformersEngine(folder, a.dtype, a.batch_size)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, a.dtype))
     model = model.to(engine.device).eval()

@@ -87,8 +87,8 @@ def write_run(folder: Path, config: str, task: str, rows: Iterable[Row], agent: 
     """One run of an outputs folder, answered by an agent."""
     rows = list(rows)
     fixed = {
-        "model": "tiny/agent", "model_revision": "r0", "adapter": None, "adapter_revision": None, "guided": False,
-        "engine": "agent", "engine_version": "1", "style": rows[0]["style"], "task": task, "seed": 1,
+        "model": "tiny/agent", "model_revision": "r0", "adapter": None, "adapter_revision": None, "holdout": None,
+        "guided": False, "engine": "agent", "engine_version": "1", "style": rows[0]["style"], "task": task, "seed": 1,
         "temperature": 0.7, "top_p": 0.95, "max_tokens": 128, "finish_reason": "stop", "prompt_tokens": 10,
         "completion_tokens": 10,
     }  # fmt: skip

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
-from builders.artifacts import Artifact, folder_digest, load_rows
+from builders.artifacts import Artifact, folder_digest, load_rows, resolve
 from builders.benchmark import write_benchmark
 from builders.cases import frozen_cases
 from builders.cli import run as run_command
@@ -25,7 +25,7 @@ from builders.errors import UserError
 from builders.schema import OUTPUTS
 from evaluate_metrics.coherence.parsing import elicitation_fields, parse
 from inference.__main__ import main
-from inference.generate import Run, generate, prompt_rows, resolve_model, select
+from inference.generate import Run, generate, prompt_rows, select
 from inference.requests import Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
 
@@ -205,8 +205,8 @@ def test_a_run_is_a_dataset_in_prompt_order(
     assert [row["item_id"] for row in written] == [row["item_id"] for row in prompts] and len(written) == PROMPTS
     expected = {
         "model": "tiny-llama", "model_revision": folder_digest(model_folder), "adapter": None,
-        "adapter_revision": None, "engine": "transformers", "engine_version": engine.version, "style": "direct",
-        "task": "complete", "guided": False, "temperature": 0.7, "top_p": 0.95, "max_tokens": 6,
+        "adapter_revision": None, "holdout": None, "engine": "transformers", "engine_version": engine.version,
+        "style": "direct", "task": "complete", "guided": False, "temperature": 0.7, "top_p": 0.95, "max_tokens": 6,
     }  # fmt: skip
     for row in written:
         assert expected.items() <= row.items() and row["seed"] == request_seed(row["item_id"], 124)
@@ -220,7 +220,7 @@ def test_the_texts_are_those_of_the_engine_in_any_batch(
 ) -> None:
     """Eight at once here, four in the process; the same run through Python."""
     run = Run("complete", "direct", limit=2, sampling=Sampling(max_tokens=6))
-    path = generate(run, prompt_rows(benchmark, run), resolve_model(str(model_folder)), engine, tmp_path / "out")
+    path = generate(run, prompt_rows(benchmark, run), resolve(str(model_folder), "model"), engine, tmp_path / "out")
     assert path.read_bytes() == (finished / FILE).read_bytes()
 
 
@@ -345,7 +345,6 @@ MISTAKES: dict[str, tuple[Row, str]] = {
     "elicitation in context": ({"task": "elicitation", "style": "in_context"}, "use the cot beliefs"),
     "no such repetition": ({"repetition": 3}, "repetition 3"),
     "limit 0": ({"limit": 0}, "--limit is 0"),
-    "guided reasoning": ({"guided": True, "style": "cot"}, "--guided constrains a Direct answer"),
     "negative temperature": ({"temperature": -0.1}, "the temperature is -0.1"),
     "temperature nan": ({"temperature": "nan"}, "the temperature is nan"),
     "temperature inf": ({"temperature": "inf"}, "the temperature is inf"),
@@ -382,8 +381,8 @@ def test_a_folder_of_another_kind_is_one_line(
     assert code == 2 and one_line(errors).startswith(f"error: {model_folder}: ")
 
 
-def test_a_benchmark_without_the_task_is_one_line(command: Command, cases: list[Row], tmp_path: Path) -> None:
-    write_benchmark(tmp_path / "partial", cases, ("cases", "elicitation"))
+def test_a_benchmark_without_the_task_is_one_line(command: Command, four_cases: list[Row], tmp_path: Path) -> None:
+    write_benchmark(tmp_path / "partial", four_cases, ("cases", "elicitation"))
     code, _, errors = command(tmp_path / "out", benchmark=tmp_path / "partial")
     assert code == 2 and "no config 'complete'; there are cases, elicitation" in one_line(errors)
 

@@ -73,7 +73,8 @@ def fields_of(row: Row) -> Fields:
 
 def one_of_each(rows: dict[str, list[Row]]) -> list[Row]:
     """A Direct row of every task and framing."""
-    return list({(task, row.get("framing")): row for task in rows for row in rows[task]}.values())
+    direct = [(task, row) for task in rows for row in rows[task] if row["style"] == "direct"]
+    return list({(task, row.get("framing")): row for task, row in direct}.values())
 
 
 def insurance(rows: dict[str, list[Row]], task: str) -> Row:

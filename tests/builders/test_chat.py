@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from builders.chat import render
 from builders.errors import UserError
-from inference.chat import render
 
 PROMPT = "You are an academic advisor — “how likely”?\n\nThink step by step."
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from builders import packaged as embedded
 from builders.errors import UserError
+from builders.packaged import PackagedModel, resolve_packaged
 from evaluate_metrics.coherence.parsing import decidability_fields, elicitation_fields, parse
-from inference import embedded
-from inference.embedded import PackagedModel, resolve_packaged
 from inference.grammar import answer_grammar
 from inference.requests import Request, Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
