@@ -20,38 +20,52 @@ from typing import Any
 from builders.artifacts import Artifact, load_rows
 from builders.errors import UserError
 from builders.folders import write_card, write_parquet
-from builders.schema import OUTPUTS, SPLITS, TASKS
+from builders.schema import OUTPUTS, ROUTED, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
+from inference.adapters import Adapter
 from inference.grammar import answer_grammar
 from inference.journal import Journal, open_journal
 from inference.requests import Engine, Request, Sampling, request_seed
+from inference.resample import SUFFIX, resample_rows
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is generated: which prompts, by which model, with which sampling."""
+    """What is generated: which prompts, with which adapter and sampling; ``resample`` is the size of a second draw."""
 
     task: str
     style: str
     split: str = "test"
     repetitions: tuple[int, ...] = ()
     limit: int | None = None
+    cells: int | None = None
     guided: bool = False
     sampling: Sampling = field(default_factory=Sampling)
+    adapter: Adapter | None = None
+    resample: int | None = None
 
     @property
     def config(self) -> str:
-        """The config name of the run's outputs, e.g. ``base-direct-complete``; a guided run says so."""
-        return f"base-{'guided-' if self.guided else ''}{self.style}-{self.task}"
+        """The config name of the run's outputs, e.g. ``base-direct-complete``; a guided run and a resample say so."""
+        if self.adapter is None:
+            name = f"base-{'guided-' if self.guided else ''}{self.style}-{self.task}"
+        else:
+            name = self.adapter.config(self.task, self.style, self.guided)
+        return name if self.resample is None else name + SUFFIX
+
+    def resampled(self, prompts: int) -> Run:
+        """The second draw of some of this run's prompts: their first repetition with the next base seed."""
+        sampling = dataclasses.replace(self.sampling, base_seed=self.sampling.base_seed + 1)
+        return dataclasses.replace(self, repetitions=(1,), sampling=sampling, resample=prompts)
 
 
 def select(rows: Any, run: Run) -> list[dict[str, Any]]:
     """The prompt rows of a run, in the benchmark's order.
 
-    ``limit`` keeps that many whole cases, evenly spaced over the split's cases, so that seen and held-out domains keep
-    their proportion.
+    ``limit`` keeps that many cases, evenly spaced over the split's, so that seen and held-out domains keep their
+    proportion. ``cells`` keeps that many of a case's framing-utility items, evenly spaced, shifted from case to case.
 
     Raises:
         UserError: no prompt has this style, or this repetition.
@@ -64,17 +78,31 @@ def select(rows: Any, run: Run) -> list[dict[str, Any]]:
     if run.limit is not None:
         kept = min(run.limit, len(cases))
         cases = [cases[i * len(cases) // kept] for i in range(kept)]
-    chosen = set(cases)
+    shift = {case: index for index, case in enumerate(cases)}
     selected = [
         row
         for row in rows
         if row["style"] == run.style
-        and row["case_id"] in chosen
+        and row["case_id"] in shift
         and (not run.repetitions or row["repetition"] in run.repetitions)
     ]
+    if run.cells is not None and run.task != "elicitation":
+        selected = _thinned(selected, run.cells, shift)
     if not selected:
         raise UserError(f"no prompt of {run.task} {run.style} has repetition {', '.join(map(str, run.repetitions))}")
     return selected
+
+
+def _thinned(rows: list[dict[str, Any]], cells: int, shift: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The rows of ``cells`` items of every case; an item is a framing and a cost pair, with all its repetitions."""
+    items = list(dict.fromkeys((row["framing"], row["cost_fp"], row["cost_fn"]) for row in rows))
+    kept = min(cells, len(items))
+    chosen = {
+        (case, *items[(start + i * len(items) // kept) % len(items)])
+        for case, start in shift.items()
+        for i in range(kept)
+    }
+    return [row for row in rows if (row["case_id"], row["framing"], row["cost_fp"], row["cost_fn"]) in chosen]
 
 
 def prompt_rows(benchmark: Artifact, run: Run) -> list[dict[str, Any]]:
@@ -84,7 +112,8 @@ def prompt_rows(benchmark: Artifact, run: Run) -> list[dict[str, Any]]:
         UserError: the run's words make no sense, or the benchmark lacks the prompts.
     """
     check_run(run)
-    return select(load_rows(benchmark, run.task, run.split), run)
+    rows = select(load_rows(benchmark, run.task, run.split), run)
+    return rows if run.resample is None else resample_rows(rows, run.resample)
 
 
 def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out: Path) -> Path:
@@ -93,13 +122,24 @@ def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out
     Raises:
         UserError: ``out`` holds something else or cannot be written to, or another process is writing the same run.
     """
-    _check_out(out)
+    check_out(out)
+    written = write_parquet(out, run.config, run.split, answered(run, rows, model, engine, out), OUTPUTS)
+    write_outputs_card(out)
+    return out / written.path
+
+
+def answered(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out: Path) -> list[dict[str, Any]]:
+    """The output rows of the prompt rows; what the run's journal in ``out`` holds is not answered again.
+
+    Raises:
+        UserError: the journal cannot be written to, or another process is writing it.
+    """
     identity = {
         "model": model.id,
         "model_revision": model.revision,
-        "adapter": None,
-        "adapter_revision": None,
-        "holdout": None,
+        "adapter": run.adapter.id if run.adapter else None,
+        "adapter_revision": run.adapter.revision if run.adapter else None,
+        "holdout": run.adapter.holdout if run.adapter else None,
         "engine": engine.name,
         "engine_version": engine.version,
         "style": run.style,
@@ -111,18 +151,20 @@ def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out
     with open_journal(out / ".journal" / f"{config}-{run.split}.jsonl", settings) as journal:
         _report_journal(journal, config)
         _answer(rows, run, engine, journal, config)
-        outputs = [_output(row, run, identity, journal) for row in rows]
-    written = write_parquet(out, config, run.split, outputs, OUTPUTS)
-    write_outputs_card(out)
-    return out / written.path
+        return [_output(row, run, identity, journal) for row in rows]
 
 
-def _check_out(out: Path) -> None:
-    """The card of an outputs folder is made of the parquet files in it: they must all be outputs."""
+def check_out(out: Path) -> None:
+    """The card of an outputs folder is made of the parquet files in it: they must all be outputs, or routed.
+
+    Raises:
+        UserError: names a file that is neither.
+    """
     import pyarrow.parquet as pq
 
     for path in sorted(out.glob("*/*.parquet")):
-        if set(OUTPUTS) - set(pq.read_schema(path).names):
+        names = set(pq.read_schema(path).names)
+        if not (names >= set(OUTPUTS) or names >= set(ROUTED)):
             raise UserError(f"{out}: holds {path.relative_to(out)}, which is not an outputs file; choose another --out")
 
 
@@ -187,6 +229,8 @@ def check_run(run: Run) -> None:
         raise UserError(f"no style {run.style!r}; there are {', '.join(MAX_TOKENS)}")
     if run.limit is not None and run.limit < 1:
         raise UserError(f"--limit is {run.limit}; give a number of cases, at least 1")
+    if run.cells is not None and run.cells < 1:
+        raise UserError(f"--cells is {run.cells}; give a number of items of a case, at least 1")
     sampling = run.sampling
     if sampling.temperature != 0 and not 0.001 <= sampling.temperature < math.inf:
         raise UserError(f"the temperature is {sampling.temperature}; give 0, or a finite number from 0.001")
@@ -219,5 +263,7 @@ def write_outputs_card(out: Path) -> None:
         license="apache-2.0",
         tags=["coherent-decisions", "model-outputs"],
     )
-    features = {run["config"]: OUTPUTS for run in runs}
-    write_card(out, "outputs", features, files, data, runs=runs)
+    features = {run["config"]: ROUTED if "route" in run else OUTPUTS for run in runs}
+    routed = [run for run in runs if "route" in run]
+    answers = [run for run in runs if "route" not in run]
+    write_card(out, "outputs", features, files, data, runs=answers, routed=routed)

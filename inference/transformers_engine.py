@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from builders.chat import render
 from builders.errors import UserError
+from inference.adapters import attach
 from inference.requests import Completion, Request, Sampling
 
 BATCH_SIZE = 32
@@ -18,15 +20,16 @@ class TransformersEngine:
 
     name = "transformers"
 
-    def __init__(self, folder: Path, dtype: str = "auto", batch_size: int = BATCH_SIZE) -> None:
-        """Loads model and tokenizer; ``dtype`` auto is bfloat16 where the hardware multiplies it, else float32.
+    def __init__(
+        self, folder: Path, dtype: str = "auto", batch_size: int = BATCH_SIZE, adapter: Path | None = None
+    ) -> None:
+        """Loads model, tokenizer, adapter; ``dtype`` auto is bfloat16 where the hardware multiplies it, else float32.
 
         Raises:
-            UserError: the folder is no model that transformers can load.
+            UserError: the folder is no model that transformers can load, or the adapter does not fit it.
         """
         import torch
         import transformers
-        from safetensors import SafetensorError
 
         from inference.cpu_attention import use_grouped_attention
         from inference.prefill import shareable
@@ -34,32 +37,15 @@ class TransformersEngine:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         if dtype == "auto":
             dtype = _fast_dtype(self.device)
-        transformers.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=getattr(torch, dtype),
-                output_loading_info=True,
-                use_safetensors=True,  # never unpickle a stranger's file
-                trust_remote_code=False,
-            )
-            model, loading = loaded
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise UserError(
-                f"{folder}: not a model that transformers can load ({str(error).splitlines()[0]})"
-            ) from error
-        if absent := sorted(loading["missing_keys"]):
-            # transformers fills them with random numbers and goes on.
-            raise UserError(
-                f"{folder}: not a model that transformers can load ({len(absent)} weights missing: {absent[0]} ...)"
-            )
+        model, self.tokenizer = _load(folder, getattr(torch, dtype))
         self.model = model.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}, {dtype}"
+        if adapter is not None:
+            self.model = attach(self.model, self.tokenizer, adapter, merge=dtype == "float32")
+            self.version += f", peft {version('peft')}"
         # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
         self.model.generation_config = transformers.GenerationConfig()
-        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}, {dtype}"
         self.batch_size = batch_size
         self.shares_prefix = shareable(self.model)
         if self.shares_prefix:
@@ -138,6 +124,33 @@ class TransformersEngine:
         text = str(self.tokenizer.decode(row[:end], skip_special_tokens=True, clean_up_tokenization_spaces=False))
         tokens = len(row) if end is None else end + 1
         return Completion(request.item_id, text, "length" if end is None else "stop", prompt_tokens, tokens)
+
+
+def _load(folder: Path, dtype: Any) -> tuple[Any, Any]:
+    """(model, tokenizer) of a folder, from safetensors and classes of transformers alone."""
+    import transformers
+    from safetensors import SafetensorError
+
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            output_loading_info=True,
+            use_safetensors=True,  # never unpickle a stranger's file
+            trust_remote_code=False,
+        )
+        model, loading = loaded
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise UserError(f"{folder}: not a model that transformers can load ({str(error).splitlines()[0]})") from error
+    if absent := sorted(loading["missing_keys"]):
+        # transformers fills them with random numbers and goes on.
+        raise UserError(
+            f"{folder}: not a model that transformers can load ({len(absent)} weights missing: {absent[0]} ...)"
+        )
+    return model, tokenizer
 
 
 def _fast_dtype(device: str) -> str:

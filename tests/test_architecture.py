@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "builders": {"builders", "dataset_cards", GROUND},
     "evaluate_metrics": {"evaluate_metrics", "builders", "dataset_cards", GROUND},
     "inference": {"inference", "builders", GROUND},
-    "training": {"training", "builders", GROUND},
+    "training": {"training", "builders", "dataset_cards", GROUND},
 }
 HEAVY = {"torch", "transformers", "vllm", "ray", "pgmpy", "xgrammar", "peft", "trl"}
 SOURCES = [path for package in MAY_IMPORT for path in sorted((ROOT / package.replace(".", "/")).rglob("*.py"))]

@@ -1,5 +1,7 @@
 """Generation runs end to end on a tiny model: what is written, what a kill costs, what a mistake says."""
 
+import hashlib
+import json
 import os
 import random
 import shutil
@@ -215,6 +217,21 @@ def test_a_run_is_a_dataset_in_prompt_order(
     assert [path.name for path in (finished / CONFIG).iterdir()] == [FILE.name]
 
 
+def test_the_journal_of_a_base_run_is_known_by_these_settings(
+    finished: Path, model_folder: Path, engine: TransformersEngine
+) -> None:
+    """A run that began with an earlier version goes on with a later one."""
+    settings = (
+        '{"adapter": null, "adapter_revision": null, "engine": "transformers", '
+        f'"engine_version": "{engine.version}", "guided": false, "holdout": null, "model": "tiny-llama", '
+        f'"model_revision": "{folder_digest(model_folder)}", "sampling": {{"base_seed": 124, "max_tokens": 6, '
+        '"temperature": 0.7, "top_p": 0.95}, "style": "direct", "task": "complete"}'
+    )
+    lines = (finished / JOURNAL).read_text().splitlines()
+    runs = {json.loads(line.partition(" ")[2])["run"] for line in lines}
+    assert runs == {hashlib.sha256(settings.encode()).hexdigest()[:16]}
+
+
 def test_the_texts_are_those_of_the_engine_in_any_batch(
     finished: Path, benchmark: Artifact, engine: TransformersEngine, model_folder: Path, tmp_path: Path
 ) -> None:
@@ -254,6 +271,18 @@ def test_two_runs_in_one_folder_keep_both_configs(out: Path, finished: Path, com
     assert list(datasets.load_dataset(str(out), other, split="test")) == guided and len(guided) == 20
     for row in guided:
         assert row["guided"] and parse(row["text"], elicitation_fields(), row["finish_reason"]).complete
+
+
+def test_guided_reasoning_is_answered_in_full(tmp_path: Path, command: Command) -> None:
+    out, config = tmp_path / "out", "base-guided-cot-elicitation"
+    assert command(out, task="elicitation", style="cot", guided=True, max_tokens=650, batch_size=16)[0] == 0
+    written = rows_of(out, config)
+    assert len(written) == 10 and len({row["text"] for row in written}) == 10
+    for row in written:
+        reasoning, _, block = row["text"].partition("\n\n")
+        assert 1 <= len(reasoning) <= 600 and "<" not in reasoning and "\n" not in reasoning
+        assert block.startswith("<final>\n") and row["finish_reason"] == "stop" and row["guided"]
+        assert parse(row["text"], elicitation_fields(), row["finish_reason"]).complete
 
 
 def test_only_some_repetitions(tmp_path: Path, command: Command, finished: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import xgrammar
 
 from evaluate_metrics.coherence.parsing import Fields, complete_fields, decidability_fields, elicitation_fields, parse
-from inference.grammar import answer_grammar
+from inference.grammar import REASONING, answer_grammar
 
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ def sentence(row: Row, rng: random.Random) -> str:
     while (token := rng.choice(allowed(walk))) != STOP:
         assert walk.accept_token(token)
         text += CHARACTERS[token]
-        assert len(text) < 200
+        assert len(text) < REASONING + 200
     return text
 
 
@@ -150,3 +150,63 @@ def test_the_prompt_asks_for_the_words_of_the_grammar(rows: dict[str, list[Row]]
         words = [row["act_word"], row["hold_word"]] if "framing" in row else []
         for part in ("<final>", "Probability:", "</final>", *words):
             assert part in row["prompt"] and part in answer_grammar(row)
+
+
+# --- The reasoning styles: one paragraph, then the block --------------------------------------------------------------
+
+
+def reasoned(rows: dict[str, list[Row]]) -> list[Row]:
+    """A row of every task and reasoning style; of every framing under decidability."""
+    found = [(task, row) for task in rows for row in rows[task] if row["style"] != "direct"]
+    wanted = {(t, r["style"], r.get("framing") if t == "decidability" else None): r for t, r in found}
+    return list(wanted.values())
+
+
+def test_a_reasoned_sentence_is_one_paragraph_and_a_block_that_parses(rows: dict[str, list[Row]]) -> None:
+    rng = random.Random(125)
+    chosen = reasoned(rows)
+    assert {row["style"] for row in chosen} == {"cot", "in_context"} and len(chosen) == 1 + 2 + 2 * 8
+    lengths = set()
+    for row in chosen:
+        for text in (sentence(row, rng) for _ in range(4)):
+            paragraph, _, block = text.partition("\n\n")
+            assert 1 <= len(paragraph) <= REASONING and "<" not in paragraph and "\n" not in paragraph
+            assert block.startswith("<final>\nProbability: ") and block.endswith("\n</final>")
+            parsed = parse(text, fields_of(row), "stop")
+            assert parsed.complete and parsed.form == "block" and not parsed.revised, text
+            alone = parse(block, fields_of(row), "stop")
+            assert {name: each.value for name, each in parsed.readings.items()} == {
+                name: each.value for name, each in alone.readings.items()
+            }
+            lengths.add(len(paragraph))
+    assert len(lengths) > 20
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "legal"),
+    [
+        ("x\n\n", True),
+        ("Few signs: 3 of 10 > 0.2, so hold.\n\n", True),
+        ("x" * REASONING + "\n\n", True),
+        ("x" * (REASONING + 1) + "\n\n", False),
+        ("\n\n", False),
+        ("", False),
+        ("x", False),
+        ("x\n", False),
+        ("x\n\n\n", False),
+        ("one\ntwo\n\n", False),
+        ("one\n\ntwo\n\n", False),
+        ("a < b\n\n", False),
+        ("<think>\n\n", False),
+        ("<final>\nProbability: 0.9\n</final>\n\n", False),
+    ],
+)
+def test_reasoning_is_one_paragraph_without_a_tag(rows: dict[str, list[Row]], reasoning: str, legal: bool) -> None:
+    row = next(row for row in rows["elicitation"] if row["style"] == "cot")
+    assert accepts(row, f"{reasoning}<final>\nProbability: 0.35\n</final>") == legal
+    assert not accepts(row, f"{reasoning}<final>\nProbability: 1.35\n</final>")
+
+
+def test_a_direct_answer_may_not_reason(rows: dict[str, list[Row]]) -> None:
+    row = next(row for row in rows["elicitation"] if row["style"] == "direct")
+    assert not accepts(row, "x\n\n<final>\nProbability: 0.35\n</final>")

@@ -1,0 +1,30 @@
+"""One process for one folder: an exclusive lock that the system releases when its process ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+
+from builders.errors import UserError
+
+
+@contextlib.contextmanager
+def locked(path: Path, taken: str) -> Iterator[None]:
+    """Holds the lock file at ``path``, made where it is not there yet.
+
+    Raises:
+        UserError: another process holds it (``taken`` says of what), or its place cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written there ({error.strerror}); choose another --out") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{taken}; wait for it or choose another --out") from None
+        yield

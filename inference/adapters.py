@@ -1,0 +1,184 @@
+"""A LoRA adapter on its base model: read and checked as somebody else's file, then put in place.
+
+An adapter is a folder in PEFT form. One of this project's training has ``run.json`` beside the weights::
+
+    {"task": "complete", "style": "cot", "holdout": "full-hedge", "model": "org/name", "model_revision": "5f0c...", ...}
+
+From it come the run's name and the check that the base is the one that was trained on, to the commit. Anybody else's
+adapter works too; its base is then checked as far as ``adapter_config.json`` names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from builders.artifacts import Artifact
+from builders.errors import UserError
+from builders.holdouts import HOLDOUTS
+from builders.schema import TASKS
+from builders.styles import STYLES
+
+CONFIG, WEIGHTS, RUN = "adapter_config.json", "adapter_model.safetensors", "run.json"
+MAX_RANK = 64
+FOREIGN_CODE = ("megatron_config", "alora_invocation_tokens", "arrow_config")
+"""Settings with which PEFT imports a module named in the file, or needs more than the layers that were put in place."""
+
+PROBE = "Estimate the probability that the event occurs, weigh the costs of both errors, and decide."
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A checked adapter: what it is, and the task, style and framing holdout of its training where it tells them."""
+
+    id: str
+    path: Path
+    revision: str
+    task: str | None = None
+    style: str | None = None
+    holdout: str | None = None
+
+    def config(self, task: str, style: str, guided: bool) -> str:
+        """The config name of a run with this adapter, e.g. ``sft-cot-complete-full-hedge`` or ``...-elicitation``."""
+        mode = "guided-" if guided else ""
+        if self.holdout is None:
+            name = re.sub(r"[^\w.-]", "_", self.id.rpartition("/")[2], flags=re.ASCII)
+            return f"adapter-{mode}{name}-{style}-{task}"
+        other = [word for word, own in ((style, self.style), (task, self.task)) if word != own]
+        return "-".join([f"sft-{mode}{self.style}-{self.task}-{self.holdout}", *other])
+
+
+def read_adapter(artifact: Artifact, base: Artifact) -> Adapter:
+    """The adapter in a folder, once it is known to be a LoRA in safetensors made for this base model.
+
+    Prints a note where the base cannot be checked.
+
+    Raises:
+        UserError: it is not such an adapter, or another model or revision is its base.
+    """
+    config = _json(artifact.path / CONFIG)
+    _check_form(artifact.path, config)
+    if (artifact.path / RUN).is_file():
+        run = _json(artifact.path / RUN)
+        _check_run(artifact.path, run)
+        found = {"model": (run["model"], base.id), "revision": (run["model_revision"], base.revision)}
+        _refuse_other_base(artifact.path, found)
+        return Adapter(artifact.id, artifact.path, artifact.revision, run["task"], run["style"], run["holdout"])
+    _check_named_base(artifact.path, config, base)
+    return Adapter(artifact.id, artifact.path, artifact.revision)
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder is laid out as an adapter."""
+    return (folder / CONFIG).is_file()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path.parent}: no adapter, it has no {path.name}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not readable as JSON ({str(error).splitlines()[0]})") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return content
+
+
+def _check_form(folder: Path, config: Mapping[str, Any]) -> None:
+    if config.get("peft_type") != "LORA":
+        raise UserError(f"{folder}: a {config.get('peft_type')!r} adapter; only LoRA is supported")
+    if not (folder / WEIGHTS).is_file():
+        pickled = (folder / "adapter_model.bin").is_file()
+        hint = "; adapter_model.bin is a pickle, which can run code: save the adapter again as safetensors"
+        raise UserError(f"{folder}: no {WEIGHTS}{hint if pickled else ''}")
+    pattern = config.get("rank_pattern") or {}
+    ranks = [config.get("r"), *(pattern.values() if isinstance(pattern, dict) else [pattern])]
+    if wrong := [r for r in ranks if not isinstance(r, int) or isinstance(r, bool) or not 1 <= r <= MAX_RANK]:
+        raise UserError(f"{folder}: the adapter's rank is {wrong[0]!r}; ranks from 1 to {MAX_RANK} are supported")
+    if used := [name for name in FOREIGN_CODE if config.get(name)]:
+        raise UserError(f"{folder}: {CONFIG} sets {used[0]}, which is not supported; give a plain LoRA adapter")
+
+
+def _check_run(folder: Path, run: Mapping[str, Any]) -> None:
+    """The words of run.json become the name of a folder: only known ones may."""
+    known = {"task": TASKS, "style": STYLES, "holdout": tuple(each.name for each in HOLDOUTS)}
+    for name, values in known.items():
+        if run.get(name) not in values:
+            raise UserError(f"{folder / RUN}: {name} is {run.get(name)!r}; it must be one of {', '.join(values)}")
+    for name in ("model", "model_revision"):
+        if not isinstance(run.get(name), str):
+            raise UserError(f"{folder / RUN}: {name} is {run.get(name)!r}; it must name the base model's")
+
+
+def _refuse_other_base(folder: Path, found: Mapping[str, tuple[str, str]]) -> None:
+    differing = [f"{name} {made!r}, not {asked!r}" for name, (made, asked) in found.items() if made != asked]
+    if differing:
+        raise UserError(f"{folder}: the adapter was made for {' and '.join(differing)}; give its own base as --model")
+
+
+def _check_named_base(folder: Path, config: Mapping[str, Any], base: Artifact) -> None:
+    """Compares what adapter_config.json says of the base: a folder by its place, an ``org/name`` with a Hub id."""
+    named, revision = config.get("base_model_name_or_path"), config.get("revision")
+    unchecked = "model" if revision else "model or revision"
+    if isinstance(named, str) and os.path.isdir(named):
+        _refuse_other_base(folder, {"model": (str(Path(named).resolve()), str(base.path))})
+        unchecked = "revision"
+    elif isinstance(named, str) and named.count("/") == 1 and base.id.count("/") == 1:
+        found = {"model": (named, base.id)}
+        _refuse_other_base(folder, {**found, "revision": (revision, base.revision)} if revision else found)
+        unchecked = "" if revision else "revision"
+    if unchecked:
+        print(
+            f"note: {folder} names {named!r} as its base: whether that is the {unchecked} of {base.id} "
+            f"({base.revision}) cannot be checked",
+            file=sys.stderr,
+        )
+
+
+def attach(model: Any, tokenizer: Any, folder: Path, merge: bool) -> Any:
+    """The model with the adapter's layers in place, or merged into its weights.
+
+    Merging costs nothing at each step, but rounds a small update away unless the weights are float32.
+
+    Raises:
+        UserError: the weights do not fit the model, some of them have no place in it, or they change nothing.
+    """
+    import logging
+
+    import torch
+
+    # PEFT imports bitsandbytes where it is installed, which warns that a kernel nobody asked for is not there.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    from peft import LoraConfig, PeftModel
+    from safetensors import SafetensorError
+
+    ids = torch.tensor([tokenizer.encode(PROBE)], device=model.device)
+    with torch.inference_mode():
+        before = model(ids).logits
+    try:
+        config = LoraConfig.from_pretrained(str(folder))
+        config.inference_mode = True
+        adapted: Any = PeftModel(model, config)
+        loaded = adapted.load_adapter(str(folder), "default", is_trainable=False)
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"{folder}: the adapter does not fit the model ({reason})") from error
+    for what, names in (("missing", loaded.missing_keys), ("without a place", loaded.unexpected_keys)):
+        if names:
+            raise UserError(f"{folder}: the adapter does not fit the model ({len(names)} weights {what}: {names[0]})")
+    placed = adapted.merge_and_unload() if merge else adapted.get_base_model()
+    placed.eval()
+    with torch.inference_mode():
+        after = placed(ids).logits
+    if not after.isfinite().all():
+        raise UserError(f"{folder}: the adapter makes the model's logits infinite or not a number")
+    if torch.equal(before, after):
+        raise UserError(f"{folder}: the adapter changes nothing; it was not trained, or its weights are all zero")
+    return placed
