@@ -1,4 +1,4 @@
-"""Commands of the data stage: ``python -m builders benchmark`` and ``python -m builders cases``."""
+"""Commands of the data stage: ``python -m builders benchmark``, ``sft`` and ``cases``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from builders.cli import run
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m builders", description="Tables of real rows -> cases -> prompts.")
+    parser = argparse.ArgumentParser(
+        prog="python -m builders", description="Tables of real rows -> cases -> prompts -> SFT rows."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
 
     benchmark = commands.add_parser(
@@ -26,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     benchmark.add_argument("--tables", type=Path, help="derive the cases from the source tables in this folder")
     benchmark.add_argument("--configs", nargs="+", metavar="CONFIG", help="only these configs (default: all four)")
 
+    _add_sft(commands)
     cases = commands.add_parser(
         "cases",
         help="derive the 200 cases from the source tables and compare them with the frozen file",
@@ -35,6 +39,29 @@ def _parser() -> argparse.ArgumentParser:
     cases.add_argument("--tables", type=Path, help="a folder with the source tables, gzipped or not")
     cases.add_argument("--out", type=Path, help="also write the derived files into this folder")
     return parser
+
+
+def _add_sft(commands: Any) -> None:
+    sft = commands.add_parser(
+        "sft",
+        help="write the SFT sets of a base model from its own elicited beliefs",
+        description="Writes one config TASK-STYLE-HOLDOUT for each choice, with splits train and validation. Every "
+        "target is read back with the published parser and must score perfectly. Sets of the same beliefs that DIR "
+        "already holds are kept.",
+    )
+    sft.add_argument(
+        "--beliefs", required=True, metavar="ID", help="outputs with the base model's elicitations: id or folder"
+    )
+    sft.add_argument(
+        "--benchmark", metavar="ID", help="a published benchmark (default: that of the package's own cases)"
+    )
+    sft.add_argument("--task", required=True, help="complete, decidability or all")
+    sft.add_argument("--style", required=True, help="direct, cot or all")
+    sft.add_argument("--holdout", required=True, metavar="NAME", help="a framing holdout, e.g. full-hedge, or all")
+    sft.add_argument(
+        "--config", nargs="+", default=[], metavar="NAME", help="the elicitation run to take, if several qualify"
+    )
+    sft.add_argument("--out", type=Path, required=True, help="the folder")
 
 
 def _benchmark(out: Path, tables: Path | None, configs: list[str] | None) -> int:
@@ -53,6 +80,37 @@ def _benchmark(out: Path, tables: Path | None, configs: list[str] | None) -> int
     rows = sum(file.rows for file in files if file.config != "cases")
     print(f"{out}: {rows:,} prompts, each checked against its row, in {time.perf_counter() - start:.1f} s")
     return 0
+
+
+def _sft(beliefs: str, benchmark: str | None, task: str, style: str, holdout: str, config: list[str], out: Path) -> int:
+    from builders.artifacts import resolve
+    from builders.holdouts import HOLDOUTS
+    from builders.holdouts import holdout as named
+    from builders.sft import SFT_TASKS, Benchmark, write_sets
+    from builders.styles import ELICITATION_STYLES
+
+    tasks, styles = _chosen("task", task, SFT_TASKS), _chosen("style", style, ELICITATION_STYLES)
+    holdouts = HOLDOUTS if holdout == "all" else (named(holdout),)
+    start = time.perf_counter()
+    prompts = Benchmark(resolve(benchmark, "dataset") if benchmark else None)
+    sets = write_sets(out, resolve(beliefs, "dataset"), prompts, tasks, styles, holdouts, config)
+    for file in sets.files:
+        print(f"  {file.config:48}{file.split:11}{file.rows:8,} rows {file.file_bytes / 1e6:7.2f} MB")
+    for line in sets.notes():
+        print(f"  {line}")
+    rows, configs = sum(file.rows for file in sets.files), len({file.config for file in sets.files})
+    kept = f", {len(sets.kept)} earlier sets kept" if sets.kept else ""
+    seconds = time.perf_counter() - start
+    print(f"{out}: {rows:,} rows in {configs} sets, each target scored perfect{kept}, in {seconds:.1f} s")
+    return 0
+
+
+def _chosen(option: str, value: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    from builders.errors import UserError
+
+    if value not in (*known, "all"):
+        raise UserError(f"no {option} {value!r} to train; there are {', '.join(known)}, or all")
+    return known if value == "all" else (value,)
 
 
 def _cases(tables: Path | None, out: Path | None) -> int:
@@ -87,7 +145,7 @@ def _first_difference(path: Path, derived: str) -> str:
 def main() -> int:
     """Parses the command line and runs the command."""
     arguments = vars(_parser().parse_args())
-    commands: dict[str, Callable[..., int]] = {"benchmark": _benchmark, "cases": _cases}
+    commands: dict[str, Callable[..., int]] = {"benchmark": _benchmark, "cases": _cases, "sft": _sft}
     return commands[arguments.pop("command")](**arguments)
 
 

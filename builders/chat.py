@@ -39,3 +39,21 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
         if tail.rfind(opening) > tail.rfind(closing):
             raise UserError(f"{tokenizer.name_or_path}: the prompt leaves {opening} open although thinking is off")
     return list(ids)
+
+
+def conversation(tokenizer: PreTrainedTokenizerBase, prompt: str, answer: str) -> tuple[list[int], int]:
+    """(ids, prompt tokens) of a user turn and the assistant's answer, as the model's template ends it.
+
+    The ids begin with exactly those that ``render`` gives at inference, whatever the template makes of a thinking span,
+    so that what is trained is what is served.
+
+    Raises:
+        UserError: as ``render``, or the template does not show the answer as it is.
+    """
+    served = render(tokenizer, prompt)
+    messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
+    whole = str(tokenizer.apply_chat_template(messages, enable_thinking=False, tokenize=False))
+    _, found, ending = whole.rpartition(answer)
+    if not found:
+        raise UserError(f"{tokenizer.name_or_path}: the chat template changes the answer it is given: {answer[:80]!r}")
+    return served + tokenizer.encode(answer + ending, add_special_tokens=False), len(served)

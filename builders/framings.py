@@ -1,6 +1,7 @@
 """The eight framings (P1 §B.3 and §B.4): their action words, their payoff paragraphs and their scenario sentences.
 
-All strings are P1's, verbatim but for its display line wraps; the two ratio clauses, which P1 does not print, are ours.
+All strings are P1's, verbatim but for its display line wraps; the two ratio clauses, which P1 does not print, are ours,
+and so are the two options in the words of the CoT calculation (DESIGN §6.3).
 Braced names are the template's placeholders; ``{event}`` is P1's ``{event_E_description}``. An insurance paragraph for
 the pair (1, 10)::
 
@@ -16,6 +17,19 @@ from typing import Literal
 from builders.utilities import BASE_SCALE, CostPair, amount
 
 FramingClass = Literal["protective", "hedge", "payoff", "ratio"]
+Measure = Literal["value", "cost", "reward"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One action in a CoT calculation (our wording): what it brings, and how much in either state of the world.
+
+    ``if_event`` and ``if_not`` name an amount of ``calculation.amounts``, negative with a minus sign, nothing when "".
+    """
+
+    words: str
+    if_event: str
+    if_not: str
 
 
 @dataclass(frozen=True)
@@ -23,7 +37,8 @@ class Framing:
     """One natural-language rendering of a cost pair.
 
     ``paragraph`` is the complete-information text (§B.3). The decidability scenario (§B.4) is ``opening`` followed by
-    one sentence on each cost: ``fp_present`` or ``fp_withheld``, then ``fn_present`` or ``fn_withheld``.
+    one sentence on each cost: ``fp_present`` or ``fp_withheld``, then ``fn_present`` or ``fn_withheld``. A calculation
+    weighs the options ``act`` and ``hold`` by their expected ``measure``.
     """
 
     name: str
@@ -36,6 +51,9 @@ class Framing:
     fp_withheld: str
     fn_present: str
     fn_withheld: str
+    measure: Measure
+    act: Option
+    hold: Option
 
     def complete(self, event: str, costs: CostPair) -> str:
         """The payoff paragraph for one event and cost pair."""
@@ -50,13 +68,14 @@ class Framing:
 
     def scenario(self, event: str, costs: CostPair, condition: str) -> str:
         """The decidability scenario; condition A withholds the false-positive cost, B the false-negative, C both."""
-        fp, fn = _scenario_costs(self, costs)
+        fp, fn = scenario_costs(self, costs)
         first = self.fp_withheld if condition in "AC" else self.fp_present.format(cost=fp)
         second = self.fn_withheld if condition in "BC" else self.fn_present.format(cost=fn)
         return f"{self.opening.format(event=event)} {first} {second}"
 
 
-def _scenario_costs(framing: Framing, costs: CostPair) -> tuple[str, str]:
+def scenario_costs(framing: Framing, costs: CostPair) -> tuple[str, str]:
+    """The (false-positive, false-negative) cost as the decidability scenario prints it (§B.4)."""
     if framing.framing_class == "ratio":
         return costs.units(costs.fp), costs.units(costs.fn)
     return amount(BASE_SCALE), costs.net_gain
@@ -102,6 +121,9 @@ FRAMINGS = (
             "missed."
         ),
         fn_withheld="A review of held cases is logged within 30 days.",
+        measure="value",
+        act=Option("{act} costs {certain} for certain", "-certain", "-certain"),
+        hold=Option("{hold} loses {contingent} if the event occurs and nothing otherwise", "-contingent", ""),
     ),
     Framing(
         name="insurance",
@@ -124,6 +146,11 @@ FRAMINGS = (
             "loss was missed."
         ),
         fn_withheld="Going uninsured adds 4 forms to the case file.",
+        measure="value",
+        act=Option("{act} costs the premium of {certain} whether or not the event occurs", "-certain", "-certain"),
+        hold=Option(
+            "{hold} bears the full loss of {contingent} if the event occurs and nothing otherwise", "-contingent", ""
+        ),
     ),
     Framing(
         name="betting",
@@ -143,6 +170,13 @@ FRAMINGS = (
             "If the event occurs, DECLINE leaves you {cost} worse off than BET YES because the net win was missed."
         ),
         fn_withheld="DECLINE keeps an account record on file for 3 years.",
+        measure="value",
+        act=Option(
+            "{act} wins {net_gain} (net) if the event occurs and loses the stake of {certain} if it does not",
+            "net_gain",
+            "-certain",
+        ),
+        hold=Option("{hold} neither wins nor loses", "", ""),
     ),
     Framing(
         name="trading",
@@ -161,6 +195,13 @@ FRAMINGS = (
         fp_withheld="The offset contract settles 5 days after expiry.",
         fn_present="If the event occurs, PASS leaves you {cost} worse off than BUY because the net gain was missed.",
         fn_withheld="PASS produces a brokerage note that is 8 pages long.",
+        measure="value",
+        act=Option(
+            "{act} earns {net_gain} (net profit) if the event occurs and loses the price of {certain} if it does not",
+            "net_gain",
+            "-certain",
+        ),
+        hold=Option("{hold} neither gains nor loses", "", ""),
     ),
     Framing(
         name="contingency",
@@ -177,6 +218,9 @@ FRAMINGS = (
         fp_withheld="Taking the FLAT FEE requires 3 hours of paperwork.",
         fn_present="If the event occurs, FLAT FEE leaves you {cost} worse off than CONTINGENCY.",
         fn_withheld="CONTINGENCY work is reviewed every 6 weeks.",
+        measure="value",
+        act=Option("{act} pays {contingent} if the event occurs and nothing otherwise", "contingent", ""),
+        hold=Option("{hold} pays {certain} for certain", "certain", "certain"),
     ),
     Framing(
         name="holdout",
@@ -193,6 +237,11 @@ FRAMINGS = (
         fp_withheld="CASH OUT must be completed within 4 business days.",
         fn_present="If the event occurs, CASH OUT leaves you {cost} worse off than HOLD OUT.",
         fn_withheld="HOLD OUT requires 2 signatures to maintain.",
+        measure="value",
+        act=Option(
+            "{act} brings the payment of {contingent} if the event occurs and nothing otherwise", "contingent", ""
+        ),
+        hold=Option("{hold} pays {certain} for certain", "certain", "certain"),
     ),
     Framing(
         name="lossratio",
@@ -212,6 +261,13 @@ FRAMINGS = (
         fp_withheld="The assessment form contains 10 administrative fields.",
         fn_present="If the event occurs, HOLD leaves you {cost} normalized units worse off than ACT.",
         fn_withheld="The decision record is retained for 7 years.",
+        measure="cost",
+        act=Option(
+            "With the lower cost as 1 unit, {act} costs {fp_units} if the event does not occur and nothing otherwise",
+            "",
+            "fp_units",
+        ),
+        hold=Option("{hold} costs {fn_units} if the event occurs and nothing otherwise", "fn_units", ""),
     ),
     Framing(
         name="utilityratio",
@@ -231,5 +287,12 @@ FRAMINGS = (
         fp_withheld="The reward schedule is reviewed every 9 months.",
         fn_present="If the event occurs, HOLD leaves you {cost} normalized reward units worse off than ACT.",
         fn_withheld="The decision record requires 5 approval signatures.",
+        measure="reward",
+        act=Option(
+            "With the lower reward as 1 unit, {act} earns {fn_units} if the event occurs and nothing otherwise",
+            "fn_units",
+            "",
+        ),
+        hold=Option("{hold} earns {fp_units} if the event does not occur and nothing otherwise", "", "fp_units"),
     ),
 )

@@ -21,7 +21,7 @@ def locked(path: Path, taken: str) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")
     except OSError as error:
-        raise UserError(f"{path}: cannot be written there ({error.strerror}); choose another --out") from error
+        raise UserError(f"{path.parent}: cannot be written there ({error.strerror}); choose another --out") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
