@@ -88,6 +88,9 @@ def folder_digest(folder: Path) -> str:
 def load_rows(artifact: Artifact, config: str, split: str | None = None) -> Dataset:
     """One split of one config of a dataset artifact; all splits in order when ``split`` is None.
 
+    ``datasets`` knows a local folder by its name and its card, not by its rows: without a cache of its own for each
+    revision, a rebuilt folder would give the rows of the earlier one.
+
     Raises:
         UserError: the folder is no such dataset, or has no such config or split.
     """
@@ -98,7 +101,8 @@ def load_rows(artifact: Artifact, config: str, split: str | None = None) -> Data
         names = datasets.get_dataset_config_names(str(artifact.path))
         if config not in names:
             raise UserError(f"{artifact.path}: no config {config!r}; there are {', '.join(names)}")
-        loaded = datasets.load_dataset(str(artifact.path), config)
+        cache = Path(datasets.config.HF_DATASETS_CACHE) / "coherent-decisions" / artifact.revision
+        loaded = datasets.load_dataset(str(artifact.path), config, cache_dir=str(cache))
     except (datasets.exceptions.DatasetsError, FileNotFoundError, ValueError) as error:
         raise UserError(f"{artifact.path}: cannot be read as a dataset ({str(error).splitlines()[0]})") from error
     if split is not None and split not in loaded:

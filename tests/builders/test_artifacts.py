@@ -11,7 +11,7 @@ import pytest
 from builders.artifacts import folder_digest, load_rows, resolve
 from builders.benchmark import write_benchmark
 from builders.errors import UserError
-from builders.folders import Written
+from builders.folders import Written, write_parquet
 from builders.schema import BENCHMARK
 
 Build = tuple[Path, list[Written]]
@@ -169,3 +169,17 @@ def test_a_folder_that_is_no_dataset_is_refused(tmp_path: Path, datasets_cache: 
     with pytest.raises(UserError, match=str(folder)) as error:
         load_rows(resolve(str(folder), "dataset"), "default")
     assert "\n" not in str(error.value)
+
+
+def test_a_rebuilt_folder_of_the_same_size_gives_its_own_rows(datasets_cache: Path, tmp_path: Path) -> None:
+    """Same name, same card, same bytes in each file: only the rows tell the two builds apart."""
+    columns, read, sizes = BENCHMARK["elicitation"], [], set()
+    for text in ("Aaaaa.", "Bbbbb."):
+        row = {name: text if name == "prompt" else None for name in columns}
+        file = write_parquet(tmp_path / "built", "elicitation", "test", [row], columns)
+        (tmp_path / "built/README.md").write_text(
+            f"---\nconfigs:\n- {{config_name: elicitation, data_files: {file.path}}}\n---\n"
+        )
+        sizes.add(file.file_bytes)
+        read.append(load_rows(resolve(str(tmp_path / "built"), "dataset"), "elicitation")["prompt"][:])
+    assert read == [["Aaaaa."], ["Bbbbb."]] and len(sizes) == 1
