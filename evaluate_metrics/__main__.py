@@ -8,6 +8,7 @@ from pathlib import Path
 
 from builders.artifacts import resolve
 from builders.cli import run
+from evaluate_metrics.beliefs import WHOSE
 from evaluate_metrics.coherence.references import UNITS
 from evaluate_metrics.report import write_report
 
@@ -19,14 +20,19 @@ def _parser() -> argparse.ArgumentParser:
         "report",
         help="score outputs and write tables, figures and a page",
         description="Scores every run of the outputs folders and writes measures.csv, counts.csv, the figures (PNG and "
-        "SVG) and a self-contained report.html. Reference beliefs come from the elicitation runs of the same model, "
-        "adapter and decoding among the outputs; the noise floor from prompts that were answered twice.",
+        "SVG) and a self-contained report.html; with adapters' or routed runs also systems.csv, the trained systems "
+        "pooled over the framing holdouts, and points.csv, every point of their figures. Reference beliefs come from "
+        "the base model's elicitation runs among the outputs; the noise floor from prompts that were answered twice.",
     )
     report.add_argument("--outputs", nargs="+", required=True, metavar="ID", help="folders or org/name[@revision]")
     report.add_argument("--benchmark", required=True, metavar="ID", help="the benchmark that the outputs answer")
     report.add_argument("--out", type=Path, required=True, metavar="DIR", help="the report's folder")
     report.add_argument("--n-resamples", type=int, default=1000, metavar="N", help="bootstrap (default: %(default)s)")
     report.add_argument("--unit", choices=list(UNITS), default="case", help="what is resampled (default: %(default)s)")
+    report.add_argument(
+        "--reference", choices=WHOSE, default="base",
+        help="the beliefs that an adapter's are compared with: its base model's, or its own (default: %(default)s)",
+    )  # fmt: skip
     report.add_argument("--seed", type=int, default=124, help="of the bootstrap (default: %(default)s)")
     return parser
 
@@ -36,7 +42,7 @@ def main() -> int:
     a = _parser().parse_args()
     outputs = [resolve(reference, "dataset") for reference in a.outputs]
     benchmark = resolve(a.benchmark, "dataset")
-    report = write_report(outputs, benchmark, a.out, n_resamples=a.n_resamples, unit=a.unit, seed=a.seed)
+    report = write_report(outputs, benchmark, a.out, a.n_resamples, a.unit, a.seed, a.reference)
     print(report.table)
     for note in report.notes:
         print(f"note: {note}", file=sys.stderr)

@@ -1,6 +1,7 @@
-"""The report's figures (P1 Figures 3 and 4), as deterministic SVG and PNG, legible in print and without colour.
+"""The figures of single runs, by framing and condition, and how all figures are drawn: as deterministic SVG and PNG.
 
-Every run has its own marker as well as its own colour, hollow when its decoding was guided; bars are 95% intervals::
+They are legible in print and without colour: every run has its own marker as well as its own colour, hollow when its
+decoding was guided; bars are 95% intervals::
 
     figures(scored)  ->  {"decision_error": Drawn(svg="<svg ...", png=b"\\x89PNG...", caption="..."), ...}
 """
@@ -65,7 +66,7 @@ class Drawn:
 
 
 def figures(scored: Sequence[Scored]) -> dict[str, Drawn]:
-    """The figures that the runs allow, by name: two from complete runs, one from decidability runs."""
+    """The figures of single runs that the runs allow, by name: two from complete runs, one from decidability runs."""
     complete = [each for each in scored if each.run.task == "complete"]
     decidability = [each for each in scored if each.run.task == "decidability"]
     drawn: dict[str, Drawn] = {}
@@ -84,7 +85,7 @@ def _decision_error(scored: Sequence[Scored]) -> Drawn:
         "Belief-conditional decision error with complete information: the share of decisions that contradict the "
         "belief reported beside them, by framing and by domain status. Lower is better. Bars are 95% intervals."
     )
-    return _render("decision_error", lambda: _by_slice(scored, measure, label), caption + _hollow(scored))
+    return render("decision_error", lambda: _by_slice(scored, measure, label), caption + _hollow(scored))
 
 
 def _belief_distortion(scored: Sequence[Scored]) -> Drawn:
@@ -103,7 +104,7 @@ def _belief_distortion(scored: Sequence[Scored]) -> Drawn:
             "reported beliefs move from the reference beliefs,"
         )
     caption = f"{what} by framing and by domain status. Lower is better. Bars are 95% intervals."
-    return _render("belief_distortion", lambda: _by_slice(measured, measure, label), caption + _hollow(measured))
+    return render("belief_distortion", lambda: _by_slice(measured, measure, label), caption + _hollow(measured))
 
 
 def _decidability(scored: Sequence[Scored]) -> Drawn:
@@ -113,14 +114,15 @@ def _decidability(scored: Sequence[Scored]) -> Drawn:
         "dashed line; a uniform guess of the label has the recall of the dotted one. Higher is better. "
         "Bars are 95% intervals."
     )
-    return _render("decidability", lambda: _accuracies(scored), caption + _hollow(scored))
+    return render("decidability", lambda: _accuracies(scored), caption + _hollow(scored))
 
 
 def _hollow(scored: Sequence[Scored]) -> str:
     return " Hollow markers: guided decoding." if any(each.run.identity.guided for each in scored) else ""
 
 
-def _render(name: str, draw: Callable[[], Figure], caption: str) -> Drawn:
+def render(name: str, draw: Callable[[], Figure], caption: str) -> Drawn:
+    """Draws in the style of all figures, the same bytes each time."""
     import matplotlib.style
 
     png, svg = io.BytesIO(), io.StringIO()

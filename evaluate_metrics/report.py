@@ -1,4 +1,7 @@
-"""The report on outputs folders: measures.csv, counts.csv, the figures, and one self-contained report.html.
+"""The report on outputs folders: tables as CSV, the figures, and one self-contained report.html.
+
+measures.csv has every slice of every run, counts.csv what could not be read. Where there are trained systems,
+systems.csv has every slice of each, points.csv every plotted point, and the single runs' figures show the others only.
 
 Everything is rendered first and then renamed into place, so that a folder never holds half a report; the same runs give
 the same bytes. The console's table of two runs::
@@ -15,7 +18,7 @@ import dataclasses
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +26,21 @@ from typing import Any
 from builders.artifacts import Artifact
 from builders.errors import UserError
 from builders.framings import FRAMINGS
+from builders.holdouts import FRAMING_STATUSES
+from evaluate_metrics.beliefs import WHOSE, Whose
 from evaluate_metrics.coherence.references import CONDITIONS, UNITS
+from evaluate_metrics.estimates import Resampling
 from evaluate_metrics.examples import WITHHELD, examples, number
 from evaluate_metrics.figures import NAMES, Drawn, figures
+from evaluate_metrics.floors import REPLICATES
+from evaluate_metrics.paper_figures import paper_figures
+from evaluate_metrics.points import FIGURE_4, PAPER, Point, figure_points, order_models
 from evaluate_metrics.runs import load_runs
-from evaluate_metrics.scores import DOMAIN_STATUSES, Count, Resampling, Score, Scored, score_runs
+from evaluate_metrics.scores import DOMAIN_STATUSES, Count, Score, Scored, score_runs
+from evaluate_metrics.systems import System, SystemScore, score_systems
 
-FILES = ("measures.csv", "counts.csv", "report.html", *(f"{name}.{kind}" for name in NAMES for kind in ("svg", "png")))
+TABLES = ("measures.csv", "counts.csv", "systems.csv", "points.csv")
+FILES = (*TABLES, "report.html", *(f"{name}.{kind}" for name in (*NAMES, *PAPER) for kind in ("svg", "png")))
 """Every file that a report may write; those that it does not are removed from an earlier one."""
 
 CONSOLE = {
@@ -46,12 +57,15 @@ CONSOLE = {
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A written report: the folder, the files in it, the scored runs, and what could not be measured and why."""
+    """A written report: the folder, the files in it, the scored runs, the systems that they make up if any is trained,
+    the plotted points of these, and what could not be measured and why."""
 
     folder: Path
     files: tuple[Path, ...]
     scored: tuple[Scored, ...]
     notes: tuple[str, ...]
+    systems: tuple[System, ...] = ()
+    points: tuple[Point, ...] = ()
 
     @property
     def page(self) -> Path:
@@ -60,8 +74,9 @@ class Report:
 
     @property
     def table(self) -> str:
-        """The headline measures as an aligned table for the console."""
-        return console_table(self.scored)
+        """The headline measures as aligned tables for the console, the trained systems' first."""
+        runs = console_table(self.scored)
+        return f"{systems_table(self.systems)}\n\n{runs}" if self.systems else runs
 
 
 def write_report(
@@ -71,15 +86,19 @@ def write_report(
     n_resamples: int = 1000,
     unit: str = "case",
     seed: int = 124,
+    whose: Whose = "base",
 ) -> Report:
     """Scores every run of the outputs folders against the benchmark that they answer and writes the report to `out`.
 
-    n_resamples, unit (case, domain or item), seed: of the bootstrap behind the 95% intervals.
+    n_resamples, unit (case, domain or item), seed: of the bootstrap behind the 95% intervals; whose: the beliefs that
+    an adapter's are compared with, its base model's or its own. The order of the outputs folders does not matter.
 
     Raises:
-        UserError: there is no run, a run does not belong to the benchmark, two runs claim the same reference beliefs,
-            or `out` is no folder.
+        UserError: there is no run, a run does not belong to the benchmark, two runs claim the same reference beliefs or
+            are the same system, or `out` is no folder.
     """
+    if whose not in WHOSE:
+        raise UserError(f"no reference {whose!r}; there are {', '.join(WHOSE)}")
     if unit not in UNITS:
         raise UserError(f"no bootstrap unit {unit!r}; there are {', '.join(UNITS)}")
     if n_resamples < 1:
@@ -87,17 +106,52 @@ def write_report(
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder as --out")
     resampling = Resampling(n_resamples, unit, seed)
-    scored = score_runs(load_runs(outputs, benchmark), resampling)
-    notes = tuple(note for each in scored for note in each.notes)
-    drawn = figures(scored)
+    outputs = sorted(outputs, key=lambda each: (each.id, each.revision, str(each.path)))
+    scored = score_runs(load_runs(outputs, benchmark), resampling, whose)
+    systems, left_out = score_systems(scored, resampling)
+    pooled = {id(each) for system in systems if system.trained for each in system.members}
+    points = figure_points(systems)
+    drawn = figures([each for each in scored if id(each) not in pooled]) | paper_figures(points, systems)
+    notes = (*merge_notes(scored, pooled), *left_out, *(note for system in systems for note in system.notes))
+    plotted = [point for its in points.values() for point in its]
     files = {
         "measures.csv": _csv(Score, [score for each in scored for score in each.scores]),
         "counts.csv": _csv(Count, [count for each in scored for count in each.count_rows()]),
-        "report.html": _page(scored, drawn, notes, resampling, benchmark, outputs),
+        "report.html": _page(scored, systems, pooled, drawn, notes, resampling, benchmark, outputs, whose),
     }
+    if systems:
+        files |= {
+            "systems.csv": _csv(SystemScore, [score for system in systems for score in system.scores]),
+            "points.csv": _csv(Point, plotted),
+        }
     for name, figure in drawn.items():
         files |= {f"{name}.svg": figure.svg.encode(), f"{name}.png": figure.png}
-    return Report(out, _write_files(out, files), tuple(scored), notes)
+    return Report(out, _write_files(out, files), tuple(scored), notes, tuple(systems), tuple(plotted))
+
+
+def merge_notes(scored: Sequence[Scored], pooled: Set[int]) -> list[str]:
+    """The runs' notes; one that several pooled runs share names them all, at the place of the first."""
+    merged: dict[str, list[str]] = {}
+    for each in scored:
+        for note in each.notes:
+            key = note.removeprefix(f"{each.run.name}: ") if id(each) in pooled else note
+            merged.setdefault(key, []).append(each.run.name)
+    return [
+        note if note.startswith(f"{names[0]}: ") else f"{', '.join(names)}: {note}" for note, names in merged.items()
+    ]
+
+
+def systems_table(systems: Sequence[System]) -> str:
+    """The headline measures of every system over all its answers, one block for each model."""
+    blocks = []
+    for model in order_models(each.model for each in systems):
+        lines = [("system", "task", "answers", *CONSOLE.values())]
+        for each in systems:
+            if each.model == model:
+                values = [each.get(measure).value for measure in CONSOLE]
+                lines.append((each.label, each.task, f"{each.answers:,}", *map(_shown, values)))
+        blocks.append(f"{model}\n{_aligned(lines, 2)}")
+    return "\n\n".join(blocks)
 
 
 def console_table(scored: Sequence[Scored]) -> str:
@@ -105,18 +159,27 @@ def console_table(scored: Sequence[Scored]) -> str:
     lines = [("run", "decoding", "answers", *CONSOLE.values())]
     for each in scored:
         values = [each.value(measure) for measure in CONSOLE]
-        numbers = ["–" if value is None else f"{value:.3f}" for value in values]
-        lines.append((each.run.name, each.run.decoding, f"{len(each.run.rows):,}", *numbers))
+        lines.append((each.run.name, each.run.decoding, f"{len(each.run.rows):,}", *map(_shown, values)))
+    return _aligned(lines, 2)
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _aligned(lines: Sequence[tuple[str, ...]], words: int) -> str:
+    """Lines of cells as columns, the first `words` of them to the left."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
-            f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+            f"{cell:<{w}}" if i < words else f"{cell:>{w}}"
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
         )
         for line in lines
     )
 
 
-def _csv(kind: type[Score] | type[Count], rows: Sequence[Any]) -> bytes:
+def _csv(kind: type[Score | Count | SystemScore | Point], rows: Sequence[Any]) -> bytes:
     """Tidy rows as CSV; floats with all their digits, an empty field for what could not be computed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -127,11 +190,14 @@ def _csv(kind: type[Score] | type[Count], rows: Sequence[Any]) -> bytes:
 
 def _page(
     scored: Sequence[Scored],
+    systems: Sequence[System],
+    pooled: Set[int],
     drawn: Mapping[str, Drawn],
     notes: Sequence[str],
     resampling: Resampling,
     benchmark: Artifact,
     outputs: Sequence[Artifact],
+    whose: Whose,
 ) -> bytes:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -144,11 +210,18 @@ def _page(
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
-    by_task = {task: [each for each in scored if each.run.task == task] for task in ("complete", "decidability")}
+    tasks = ("complete", "decidability")
+    by_task = {task: [each for each in scored if each.run.task == task] for task in tasks}
     page = environment.get_template("report.html").render(
         models=sorted({each.run.identity.model for each in scored}),
         scored=scored,
         **by_task,
+        systems={task: [each for each in systems if each.task == task] for task in tasks},
+        pooled=[each for each in scored if id(each) in pooled],
+        figure_4=list(FIGURE_4),
+        framing_statuses=FRAMING_STATUSES,
+        replicates=REPLICATES,
+        whose=whose,
         figures={name: (_inline(figure.svg, figure.caption), figure.caption) for name, figure in drawn.items()},
         examples=examples(scored),
         notes=notes,

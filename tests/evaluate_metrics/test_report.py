@@ -15,12 +15,16 @@ from builders.artifacts import Artifact, resolve
 from builders.cli import run
 from builders.errors import UserError
 from evaluate_metrics.__main__ import main
+from evaluate_metrics.points import PAPER
 from evaluate_metrics.report import FILES, Report, write_report
+
+OF_TRAINED = {"systems.csv", "points.csv", *(f"{name}.{kind}" for name in PAPER for kind in ("png", "svg"))}
+OF_RUNS = set(FILES) - OF_TRAINED
 
 
 def test_every_file_is_written_and_nothing_else(report: Report) -> None:
-    assert {path.name for path in report.folder.iterdir()} == set(FILES)
-    assert set(report.files) == {report.folder / name for name in FILES}
+    assert {path.name for path in report.folder.iterdir()} == OF_RUNS
+    assert set(report.files) == {report.folder / name for name in OF_RUNS}
     assert (report.folder / "decidability.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -71,8 +75,56 @@ def test_the_command_writes_the_same_bytes(report: Report, tiny: Any, outputs: A
         env={**os.environ, "PYTHONHASHSEED": "7"},
     )
     assert (done.returncode, done.stdout) == (0, f"{report.table}\n{tmp_path / 'r' / 'report.html'}\n"), done.stderr
-    for name in FILES:
+    for name in OF_RUNS:
         assert (tmp_path / "r" / name).read_bytes() == (report.folder / name).read_bytes(), name
+
+
+def test_a_trained_report_adds_its_files(trained_report: Report) -> None:
+    assert {path.name for path in trained_report.folder.iterdir()} == set(FILES)
+    assert (trained_report.folder / "figure-4d.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_order_of_the_outputs_does_not_matter(
+    trained_report: Report, tiny: Any, trained: list[Artifact], tmp_path: Path
+) -> None:
+    again = write_report(trained[::-1], tiny.artifact, tmp_path / "r", n_resamples=100)
+    assert again.table == trained_report.table
+    for name in FILES:
+        assert (again.folder / name).read_bytes() == (trained_report.folder / name).read_bytes(), name
+
+
+def test_the_trained_page_has_systems_and_figures(trained_report: Report) -> None:
+    page, text = Page(), trained_report.page.read_text()
+    page.feed(text)
+    assert not page.open and page.tags.count("svg") == 3 + len(PAPER)
+    assert "<h2>Trained systems</h2>" in text and text.count("54 answered again") == 8
+    assert "weighted to the same mix of domains" in text
+    assert (
+        "Answers: tiny/agent-2B: Base Direct 320, Base CoT 320, Base In-context 320, Direct SFT 320 in 2 holdouts"
+        in text
+    )
+    assert not re.search(r"url\((?!#)|@import|https?://", text)
+
+
+def test_the_console_shows_the_systems_first(trained_report: Report) -> None:
+    systems, runs = trained_report.table.split("\n\n")
+    lines = systems.splitlines()
+    assert lines[0] == "tiny/agent-2B" and len({len(line) for line in lines[1:]}) == 1
+    assert [re.split(r"  +", line)[:3] for line in lines[1:]] == [
+        ["system", "task", "answers"],
+        ["Base Direct", "complete", "320"],
+        ["Base CoT", "complete", "320"],
+        ["Base In-context", "complete", "320"],
+        ["Direct SFT", "complete", "320"],
+        ["CoT SFT", "complete", "320"],
+        ["Base Direct", "decidability", "320"],
+        ["Base CoT", "decidability", "320"],
+        ["Base In-context", "decidability", "320"],
+        ["Direct SFT", "decidability", "320"],
+        ["CoT SFT", "decidability", "320"],
+        ["Routed", "decidability", "320"],
+    ]
+    assert runs.splitlines()[0].startswith("run ") and "resample" not in trained_report.table
 
 
 class Page(HTMLParser):
@@ -144,7 +196,7 @@ def test_without_a_floor_the_figure_says_raw(tmp_path: Path, tiny: Any, agents: 
 
 def test_an_earlier_report_is_replaced_whole(tmp_path: Path, tiny: Any, agents: Any) -> None:
     (tmp_path / "r").mkdir()
-    for name in ("mine.txt", "report.html", "decidability.svg"):
+    for name in ("mine.txt", "report.html", "decidability.svg", "points.csv", "figure-3a.png"):
         (tmp_path / "r" / name).write_text("from before")
     tiny.run(tmp_path / "out", "elicitation", agents["coherent"])
     write_report([resolve(str(tmp_path / "out"), "dataset")], tiny.artifact, tmp_path / "r", n_resamples=5)
@@ -163,7 +215,11 @@ def test_the_console_table_is_aligned(report: Report) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"n_resamples": 0}, "0 bootstrap resamples"), ({"unit": "planet"}, "no bootstrap unit 'planet'")],
+    [
+        ({"n_resamples": 0}, "0 bootstrap resamples"),
+        ({"unit": "planet"}, "no bootstrap unit 'planet'"),
+        ({"whose": "nobody"}, "no reference 'nobody'; there are base, own"),
+    ],
 )
 def test_bad_settings_are_refused(
     tmp_path: Path, tiny: Any, outputs: Artifact, settings: dict[str, Any], message: str

@@ -69,3 +69,46 @@ def test_same_names_in_two_folders_are_told_apart(tmp_path: Path, outputs: Artif
     names = [run.name for run in load_runs(folders, tiny.artifact)]
     assert len(set(names)) == 18
     assert "outputs:base-direct-complete/test#2" in names and "other:base-direct-complete/test" in names
+
+
+def test_a_resample_belongs_to_the_run_that_it_repeats(tmp_path: Path, tiny: Any, family: Any) -> None:
+    cases = {row["case_id"] for row in tiny.pick("complete")}
+    family(tmp_path / "out", cases, cases)
+    runs = {run.name: run for run in load(tmp_path / "out", tiny)}
+    assert set(runs) == {"base-direct-complete", "base-direct-elicitation", "sft-direct-complete-full-hedge"}
+    run = runs["sft-direct-complete-full-hedge"]
+    assert run.holdout == "full-hedge" and run.resample is not None and len(run.resample.rows) == 80
+    assert {row["item_id"] for row in run.resample.rows} < {row["item_id"] for row in run.rows}
+    assert runs["base-direct-complete"].resample is None and runs["base-direct-complete"].holdout is None
+
+
+def test_a_resample_is_known_by_its_seeds_too(tmp_path: Path, tiny: Any, family: Any) -> None:
+    cases = {row["case_id"] for row in tiny.pick("complete")}
+    family(tmp_path / "out", cases, cases)
+    (tmp_path / "out" / "sft-direct-complete-full-hedge-resample").rename(tmp_path / "out" / "second")
+    runs = {run.name: run for run in load(tmp_path / "out", tiny)}
+    assert "second" not in runs and runs["sft-direct-complete-full-hedge"].resample is not None
+
+
+def test_a_resample_without_its_run_is_refused(tmp_path: Path, tiny: Any, family: Any) -> None:
+    cases = {row["case_id"] for row in tiny.pick("complete")}
+    family(tmp_path / "out", cases, cases)
+    shutil.rmtree(tmp_path / "out" / "sft-direct-complete-full-hedge")
+    with pytest.raises(UserError, match="sft-direct-complete-full-hedge-resample: repeats a run that is not among"):
+        load(tmp_path / "out", tiny)
+
+
+def test_a_resample_with_the_seeds_of_its_run_is_refused(tmp_path: Path, tiny: Any, family: Any) -> None:
+    cases = {row["case_id"] for row in tiny.pick("complete")}
+    family(tmp_path / "out", cases, cases, base_seed=124)
+    with pytest.raises(UserError, match=r"-resample: item .*\.r1 has the seed of sft-direct-complete-full-hedge"):
+        load(tmp_path / "out", tiny)
+
+
+def test_an_unknown_holdout_is_named_in_one_line(tmp_path: Path, tiny: Any, agents: Any) -> None:
+    tiny.run(tmp_path / "out", "complete", agents["coherent"], "sft-x", adapter="a", holdout="full-moon")
+    with pytest.raises(
+        UserError, match=r"run sft-x, split test: no framing holdout 'full-moon'; there are full-prot"
+    ) as error:
+        load(tmp_path / "out", tiny)
+    assert "\n" not in str(error.value)

@@ -32,11 +32,16 @@ def read(text: str) -> tuple[float | None, str | None, str | None]:
     return float(found["Probability"]), found.get("Choice"), found.get("Decision")
 
 
-def recompute(tiny: Any, agent: Any, task: str, keep: Any = lambda row: True, floor_of: Any = None) -> dict[str, Any]:
-    """Every measure of one run on the rows that `keep` keeps, its floor from the rows that `floor_of` keeps."""
+def recompute(
+    tiny: Any, agent: Any, base: Any, task: str, keep: Any = lambda row: True, floor_of: Any = None
+) -> dict[str, Any]:
+    """Every measure of one run on the rows that `keep` keeps, its floor from the rows that `floor_of` keeps.
+
+    The reference beliefs are those of the agent `base`.
+    """
     elicited: dict[str, list[float]] = {}
     for row in tiny.pick("elicitation"):
-        if (p := read(agent(row))[0]) is not None:
+        if (p := read(base(row))[0]) is not None:
             elicited.setdefault(row["case_id"], []).append(p)
     distortions, errors, informed, joint, draws = [], [], [], [], {}
     cases = set()
@@ -93,7 +98,7 @@ def test_measures_csv_agrees_with_plain_loops(
         if row["run"] == f"{config}-direct-{task}"
     }
     for kind, name, keep, floor_of in SLICES:
-        for measure, (value, n) in recompute(tiny, agents[agent], task, keep, floor_of).items():
+        for measure, (value, n) in recompute(tiny, agents[agent], agents["shifted"], task, keep, floor_of).items():
             row = written[kind, name, measure]
             assert float(row["value"]) == pytest.approx(value, abs=1e-12), (kind, measure)
             assert int(row["n"]) == n, (kind, measure)
