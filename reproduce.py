@@ -1,9 +1,12 @@
 """Runs a recipe end to end: build the benchmark, elicit beliefs, decide, score, report. Resumes where it stopped.
 
     python reproduce.py --recipe smollm2-135m-cpu
+    python reproduce.py --recipe smollm2-135m-cpu --train full-hedge
     python reproduce.py --model path/to/model --limit 8
 
-Everything lands in ``out/<name>/``: ``benchmark``, ``outputs`` and ``report``, each laid out like its Hub repo.
+With ``--train`` the adapters of a framing holdout are trained and answer as well, and the routed system is composed.
+Everything lands in ``out/<name>/``: ``benchmark``, ``outputs``, ``sft``, ``adapters``, ``report``, each laid out like
+its Hub repo.
 """
 
 from __future__ import annotations
@@ -11,15 +14,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from builders.artifacts import Artifact, resolve
 from builders.cli import run
 from builders.errors import UserError
+from builders.holdouts import HOLDOUTS, Holdout, holdout
 from builders.styles import ELICITED_WITH
 from training.recipe import Generation, Recipe, load_recipe
+from training.sft import Job
 
 if TYPE_CHECKING:
     from inference.generate import Run
@@ -35,7 +40,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--recipe", help=f"a recipe in training/recipes or a YAML file (default: {DEFAULT_RECIPE})")
     parser.add_argument("--model", help="another model: folder, org/name[@revision] or package:NAME; decodes freely")
-    parser.add_argument("--limit", type=int, metavar="N", help="whole cases of the test split (default: the recipe's)")
+    parser.add_argument(
+        "--train",
+        nargs="+",
+        metavar="HOLDOUT",
+        help="also train and evaluate the recipe's adapters of these framing holdouts, e.g. full-hedge, or all",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="cases of the test split (default: the recipe's)")
+    parser.add_argument("--cells", type=int, metavar="N", help="framing-utility items of a case (default: all 40)")
     parser.add_argument("--guided", action=argparse.BooleanOptionalAction, help="constrain answers to the final block")
     parser.add_argument("--benchmark", help="a published benchmark, by id or folder (default: build it)")
     parser.add_argument("--out", type=Path, help="folder for everything (default: out/<recipe or model>)")
@@ -56,21 +68,39 @@ def settings(arguments: argparse.Namespace) -> Recipe:
             recipe = dataclasses.replace(
                 recipe, name=f"{recipe.name}-{Path(arguments.model).name}", model=arguments.model
             )
-    chosen = {name: getattr(arguments, name) for name in ("limit", "guided") if getattr(arguments, name) is not None}
+    names = ("limit", "cells", "guided")
+    chosen = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     return dataclasses.replace(recipe, generation=dataclasses.replace(recipe.generation, **chosen))
 
 
-def planned_runs(generation: Generation) -> Iterator[Run]:
-    """The generation runs of a recipe: for each style the beliefs it needs, then both decision tasks."""
+def named_holdouts(names: Sequence[str] | None) -> tuple[Holdout, ...]:
+    """The framing holdouts to train, none without ``--train``.
+
+    Raises:
+        UserError: there is no such holdout.
+    """
+    return HOLDOUTS if names == ["all"] else tuple(holdout(name) for name in dict.fromkeys(names or ()))
+
+
+def planned_run(generation: Generation, task: str, style: str, split: str = "test") -> Run:
+    """One generation run with the recipe's settings; of the train and validation splits, the elicited cases."""
     from inference.generate import Run
     from inference.requests import Sampling
 
-    elicited = dict.fromkeys(ELICITED_WITH[style] for style in generation.styles)
-    wanted = [("elicitation", style) for style in elicited]
-    wanted += [(task, style) for style in generation.styles for task in ("complete", "decidability")]
-    for task, style in wanted:
-        sampling = Sampling(generation.temperature, generation.top_p, generation.budget(style), generation.seed)
-        yield Run(task, style, limit=generation.limit, guided=generation.guided, sampling=sampling)
+    sampling = Sampling(generation.temperature, generation.top_p, generation.budget(task, style), generation.seed)
+    limit = generation.limit if split == "test" else generation.elicited.get(split)
+    return Run(task, style, split, limit=limit, cells=generation.cells, guided=generation.guided, sampling=sampling)
+
+
+def base_runs(recipe: Recipe, jobs: Sequence[Job]) -> Iterator[Run]:
+    """The base model's runs: the beliefs that its styles and the SFT rows need, then both decision tasks."""
+    generation = recipe.generation
+    styles = dict.fromkeys((*generation.styles, *(job.style for job in jobs)))
+    elicited = dict.fromkeys(ELICITED_WITH[style] for style in styles)
+    splits = ("train", "validation", "test") if jobs else ("test",)
+    for split in splits:
+        yield from (planned_run(generation, "elicitation", style, split) for style in elicited)
+    yield from (planned_run(generation, task, style) for style in styles for task in ("complete", "decidability"))
 
 
 def build(benchmark: str | None, out: Path) -> Artifact:
@@ -85,43 +115,112 @@ def build(benchmark: str | None, out: Path) -> Artifact:
     return resolve(str(out / "benchmark"), "dataset")
 
 
-def answer(recipe: Recipe, benchmark: Artifact, out: Path) -> Artifact:
-    """The outputs of all runs of the recipe, generated by one loaded model."""
+def answer(recipe: Recipe, jobs: Sequence[Job], benchmark: Artifact, out: Path) -> Artifact:
+    """All runs of the base model, generated by one engine; returns the model."""
     from inference.generate import generate, prompt_rows
     from inference.transformers_engine import TransformersEngine
 
-    planned = [(each, prompt_rows(benchmark, each)) for each in planned_runs(recipe.generation)]
+    planned = [(each, prompt_rows(benchmark, each)) for each in base_runs(recipe, jobs)]
     model = resolve(recipe.model, "model")
     engine = TransformersEngine(model.path, recipe.generation.dtype, recipe.generation.batch_size)
-    print(f"  {model.id} ({model.revision}), {engine.version}")
-    for planned_run, rows in planned:
-        generate(planned_run, rows, model, engine, out / "outputs")
-    return resolve(str(out / "outputs"), "dataset")
+    print(f"  {model.id} ({model.revision}), {engine.version}", flush=True)
+    for each, rows in planned:
+        generate(each, rows, model, engine, out / "outputs")
+    return model
+
+
+def train_adapters(
+    recipe: Recipe, jobs: Sequence[Job], holdouts: Sequence[Holdout], model: Artifact, out: Path
+) -> list[Path]:
+    """The SFT rows of the base model's beliefs, and the adapter of every job; returns the adapters' folders."""
+    from builders.sft import Benchmark, write_sets
+    from training.sft import train
+
+    tasks, styles = (list(dict.fromkeys(getattr(job, name) for job in jobs)) for name in ("task", "style"))
+    sets = write_sets(out / "sft", resolve(str(out / "outputs"), "dataset"), Benchmark(), tasks, styles, holdouts)
+    print("\n".join(f"  {note}" for note in sets.notes()), flush=True)
+    data = resolve(str(out / "sft"), "dataset")
+    folders = []
+    for job in jobs:
+        print(f"  {job.config}", flush=True)
+        folders.append(train(job, recipe, data, model, out / "adapters" / f"{recipe.name}-{job.config}"))
+    return folders
+
+
+def answer_adapted(
+    recipe: Recipe, jobs: Sequence[Job], folders: Sequence[Path], benchmark: Artifact, model: Artifact, out: Path
+) -> None:
+    """Every adapter's answers to its own task, free, once, and the second draw for its noise floor (P1 Appendix A)."""
+    from inference.adapters import read_adapter
+    from inference.generate import generate, prompt_rows
+    from inference.resample import PROMPTS
+    from inference.transformers_engine import TransformersEngine
+
+    for job, folder in zip(jobs, folders, strict=True):
+        adapter = read_adapter(resolve(str(folder), "model"), model)
+        run = planned_run(recipe.generation, job.task, job.style)
+        run = dataclasses.replace(run, adapter=adapter, guided=False, repetitions=(1,))
+        engine = TransformersEngine(model.path, recipe.generation.dtype, recipe.generation.batch_size, adapter.path)
+        for each in (run, run.resampled(PROMPTS)):
+            generate(each, prompt_rows(benchmark, each), model, engine, out / "outputs")
+
+
+def compose(jobs: Sequence[Job], holdouts: Sequence[Holdout], benchmark: Artifact, out: Path) -> None:
+    """The routed system of every holdout that has a gate and a specialist; the answers are there already."""
+    from inference.route import System, route
+
+    trained = {(job.task, job.style, job.holdout) for job in jobs}
+    outputs = str(out / "outputs")
+    for each in holdouts:
+        if {("decidability", "direct", each.name), ("complete", "cot", each.name)} <= trained:
+            route(System(outputs, outputs, holdout=each.name), benchmark, _no_engine, out / "outputs")
+
+
+def _no_engine(model: Artifact, adapter: object) -> NoReturn:
+    raise AssertionError("the specialist's answers are outputs, nothing is generated")
 
 
 def main() -> int:
     """Parses the command line and runs the pipeline."""
     arguments = _parser().parse_args()
-    recipe = settings(arguments)
+    recipe, holdouts = settings(arguments), named_holdouts(arguments.train)
+    jobs = [Job(*kind.split("-"), each.name) for each in holdouts for kind in recipe.training.adapters]
     out = arguments.out or Path("out") / recipe.name
     if out.is_file():
         raise UserError(f"{out}: is a file; give a folder as --out")
     start = time.monotonic()
-    cases = f"{recipe.generation.limit} test cases" if recipe.generation.limit else "all 80 test cases"
-    print(f"{recipe.name}: {cases}, {'guided' if recipe.generation.guided else 'free'} decoding", flush=True)
-    print("1/3 benchmark", flush=True)
+    _announce(recipe, jobs)
+    _stage("benchmark", start)
     benchmark = build(arguments.benchmark, out)
-    print("2/3 answers", flush=True)
-    outputs = answer(recipe, benchmark, out)
-    print("3/3 report", flush=True)
+    _stage("answers of the base model", start)
+    model = answer(recipe, jobs, benchmark, out)
+    if jobs:
+        _stage("adapters", start)
+        folders = train_adapters(recipe, jobs, holdouts, model, out)
+        _stage("answers of the adapters", start)
+        answer_adapted(recipe, jobs, folders, benchmark, model, out)
+        compose(jobs, holdouts, benchmark, out)
+    _stage("report", start)
     from evaluate_metrics.report import write_report
 
-    report = write_report([outputs], benchmark, out / "report")
+    report = write_report([resolve(str(out / "outputs"), "dataset")], benchmark, out / "report")
     print(f"\n{report.table}\n")
     for note in report.notes:
         print(f"note: {note}")
     print(f"{(time.monotonic() - start) / 60:.1f} minutes; open {report.page}")
     return 0
+
+
+def _announce(recipe: Recipe, jobs: Sequence[Job]) -> None:
+    generation = recipe.generation
+    cases = f"{generation.limit} test cases" if generation.limit else "all 80 test cases"
+    items = f", {generation.cells} items of each" if generation.cells else ""
+    trained = f", {len(jobs)} adapters" if jobs else ""
+    print(f"{recipe.name}: {cases}{items}, {'guided' if generation.guided else 'free'} decoding{trained}", flush=True)
+
+
+def _stage(name: str, start: float) -> None:
+    print(f"{(time.monotonic() - start) / 60:5.1f} min  {name}", flush=True)
 
 
 if __name__ == "__main__":

