@@ -12,7 +12,6 @@ skipped and counted.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from builders.errors import UserError
+from builders.locks import locked
 
 SYNC_SECONDS = 1.0
 
@@ -119,18 +118,7 @@ def open_journal(path: Path, identity: Mapping[str, Any]) -> Iterator[Journal]:
     Raises:
         UserError: another process has it open, or its place cannot be written to.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock_file = path.with_suffix(".lock").open("w")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written there ({error.strerror}); choose another --out") from error
-    with lock_file as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{path}: another process is writing this run; wait for it or choose another --out"
-            ) from None
+    with locked(path.with_suffix(".lock"), f"{path}: another process is writing this run"):
         journal = Journal(path, identity)
         try:
             yield journal

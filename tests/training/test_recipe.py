@@ -1,12 +1,14 @@
 """Recipes: those that ship load, and every slip in one is a line that names the file and the key."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 from builders.errors import UserError
 from builders.styles import STYLES
-from training.recipe import RECIPES, Generation, Recipe, load_recipe
+from training.recipe import RECIPES, Generation, Recipe, Training, load_recipe
 
 SHIPPED = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
@@ -16,13 +18,72 @@ def test_every_recipe_that_ships_loads(name: str) -> None:
     recipe = load_recipe(name)
     assert recipe.name == name and recipe == load_recipe(str(RECIPES / f"{name}.yaml"))
     generation = recipe.generation
-    assert set(generation.styles) <= set(STYLES) and set(generation.max_tokens) <= set(STYLES)
     assert (generation.temperature, generation.top_p, generation.seed) == (0.7, 0.95, 124)
     assert not generation.guided or generation.styles == ("direct",)
 
 
+GEMMA = {
+    ("elicitation", "direct"): 128, ("complete", "direct"): 128, ("decidability", "direct"): 128,
+    ("elicitation", "cot"): 3500, ("complete", "cot"): 3500, ("complete", "in_context"): 3500,
+    ("decidability", "cot"): 2048, ("decidability", "in_context"): 2048,
+}  # fmt: skip
+QWEN = {
+    ("elicitation", "direct"): 128, ("complete", "direct"): 128, ("decidability", "direct"): 128,
+    ("elicitation", "cot"): 8192, ("complete", "cot"): 8192, ("complete", "in_context"): 8192,
+    ("decidability", "cot"): 8192, ("decidability", "in_context"): 8192,
+}  # fmt: skip
+CAPS = {
+    ("complete", "direct"): 2048, ("complete", "cot"): 2048, ("decidability", "direct"): 2048,
+    ("decidability", "cot"): 2048,
+}  # fmt: skip
+PAPER = {
+    "gemma-4-e2b": ("google/gemma-4-E2B-it", GEMMA, {**CAPS, ("decidability", "cot"): 2176}),
+    "gemma-4-e4b": ("google/gemma-4-E4B-it", GEMMA, CAPS),
+    "gemma-4-12b": ("google/gemma-4-12B-it", GEMMA, CAPS),
+    "qwen3.5-2b": (
+        "Qwen/Qwen3.5-2B",
+        {kind: 6000 if budget == 8192 else budget for kind, budget in QWEN.items()},
+        {kind: 8192 if kind[1] == "cot" else cap for kind, cap in CAPS.items()},
+    ),
+    "qwen3.5-4b": ("Qwen/Qwen3.5-4B", QWEN, {kind: 8192 if kind[1] == "cot" else 2048 for kind in CAPS}),
+    "qwen3.5-9b": ("Qwen/Qwen3.5-9B", QWEN, {kind: 8192 if kind[1] == "cot" else 2048 for kind in CAPS}),
+}
+"""Recipe -> checkpoint, new tokens and sequence caps by task and style (P1 Appendix A)."""
+
+P1 = {
+    "quantization": "nf4", "dtype": "bfloat16", "rank": 16, "alpha": 32, "dropout": 0.05, "epochs": 2, "max_steps": {},
+    "learning_rate": 0.0002, "warmup_steps": 15, "weight_decay": 0.0, "max_grad_norm": 1.0, "batch_size": 2,
+    "accumulation": 4, "gradient_checkpointing": True, "seed": 124, "eval_steps": 50, "logging_steps": 10,
+    "save_steps": 200, "eval_rows": None, "loss": "sequence", "fast": False,
+}  # fmt: skip
+FOUR_FAMILIES = ("complete-direct", "complete-cot", "decidability-direct", "decidability-cot")
+
+
+@pytest.mark.parametrize("name", list(PAPER))
+def test_the_papers_numbers(name: str) -> None:
+    model, budgets, caps = PAPER[name]
+    recipe = load_recipe(name)
+    assert (recipe.model, recipe.base_model) == (model, "")
+    assert {kind: recipe.generation.budget(*kind) for kind in budgets} == budgets
+    assert {kind: recipe.training.cap(*kind) for kind in caps} == caps
+    assert {kind: recipe.training.steps(*kind) for kind in caps} == dict.fromkeys(caps)
+    training = dataclasses.asdict(recipe.training)
+    assert (training.pop("adapters"), training.pop("sequence_cap").keys() >= {"direct", "cot"}) == (FOUR_FAMILIES, True)
+    assert training == P1
+    generation = recipe.generation
+    assert generation.styles == STYLES and generation.dtype == "bfloat16" and generation.limit is None
+    assert not generation.guided and not generation.elicited and generation.batch_size == 32
+
+
 def test_there_are_recipes() -> None:
-    assert {"smollm2-135m-cpu", "qwen2.5-coder-0.5b-cpu"} <= set(SHIPPED)
+    assert {"smollm2-135m-cpu", "qwen2.5-coder-0.5b-cpu", *PAPER} == set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m-cpu", "qwen2.5-coder-0.5b-cpu"])
+def test_the_small_recipes_need_neither_cuda_nor_bitsandbytes(name: str) -> None:
+    training = load_recipe(name).training
+    assert (training.quantization, training.fast, training.loss) == ("none", True, "completion")
+    assert all(training.steps(*kind.split("-")) for kind in training.adapters)
 
 
 @pytest.mark.parametrize(
@@ -31,22 +92,37 @@ def test_there_are_recipes() -> None:
 def test_what_is_left_out_has_the_papers_values(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    assert load_recipe(str(path)) == Recipe("mine", "org/base", Generation())
+    assert load_recipe(str(path)) == Recipe("mine", "org/base", "", Generation(), Training())
 
 
 def test_the_budget_is_the_papers_unless_set() -> None:
-    assert [Generation().budget(style) for style in ("direct", "cot", "in_context")] == [128, 3500, 3500]
-    assert [Generation(max_tokens={"cot": 9}).budget(style) for style in ("direct", "cot")] == [128, 9]
+    assert [Generation().budget("complete", style) for style in STYLES] == [128, 3500, 3500]
+    mine = Generation(max_tokens={"cot": 9, "decidability-cot": 7})
+    assert [mine.budget(task, "cot") for task in ("elicitation", "complete", "decidability")] == [9, 9, 7]
+    assert mine.budget("complete", "direct") == 128
+
+
+def test_caps_and_steps_are_by_kind() -> None:
+    training = Training(sequence_cap={"direct": 9, "decidability-direct": 7}, max_steps={"complete-cot": 3})
+    assert [training.cap(task, "direct") for task in ("complete", "decidability")] == [9, 7]
+    assert [training.cap("complete", "cot"), Training().cap("complete", "direct")] == [2048, 2048]
+    assert [training.steps(task, "cot") for task in ("complete", "decidability")] == [3, None]
 
 
 def test_every_key_can_be_set(tmp_path: Path) -> None:
+    generation = Generation("float16", 4, True, ("direct", "cot"), 3, 8, {"train": 9}, 0, 1, 7, {"direct": 9})
+    training = Training(
+        adapters=("complete-cot",), quantization="none", dtype="float32", rank=8, alpha=8, dropout=0.1, epochs=1,
+        max_steps={"direct": 5}, learning_rate=0.01, warmup_steps=0, weight_decay=0.1, max_grad_norm=0.5, batch_size=1,
+        accumulation=2, gradient_checkpointing=False, seed=3, eval_steps=2, logging_steps=2, save_steps=2, eval_rows=4,
+        loss="completion", fast=True, sequence_cap={"decidability-cot": 99},
+    )  # fmt: skip
+    assert not [name for name, value in vars(training).items() if value == getattr(Training(), name)]
+    assert not [name for name, value in vars(generation).items() if value == getattr(Generation(), name)]
+    sections = {"generation": dataclasses.asdict(generation), "training": dataclasses.asdict(training)}
     path = tmp_path / "mine.yml"
-    path.write_text(
-        "name: other\nmodel: org/base@v1\ngeneration:\n  dtype: float16\n  batch_size: 4\n  guided: true\n"
-        "  styles: [direct, cot]\n  limit: null\n  temperature: 0\n  top_p: 1\n  seed: 7\n  max_tokens: {direct: 9}\n"
-    )
-    expected = Generation("float16", 4, True, ("direct", "cot"), None, 0, 1, 7, {"direct": 9})
-    assert load_recipe(str(path)) == Recipe("other", "org/base@v1", expected)
+    path.write_text(json.dumps({"name": "other", "model": "org/base@v1", "base_model": "org/base", **sections}))
+    assert load_recipe(str(path)) == Recipe("other", "org/base@v1", "org/base", generation, training)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +142,35 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ("model: a/b\ngeneration: {max_tokens: 128}", "generation.max_tokens: expected dict[str, int], found 128"),
         ("model: a/b\ngeneration: {max_tokens: {direct: x}}", "generation.max_tokens: expected dict[str, int]"),
         ("model: a/b\ngeneration: [1]", "generation: expected a mapping, found [1]"),
+        ("model: a/b\ngeneration: false", "generation: expected a mapping, found False"),
+        ("model: a/b\ngeneration: {styles: [dirct]}", "generation.styles: unknown 'dirct'; known are direct, cot"),
+        ("model: a/b\ngeneration: {max_tokens: {dirct: 64}}", "generation.max_tokens: unknown 'dirct'"),
+        ("model: a/b\ngeneration: {max_tokens: {1: 64}}", "generation.max_tokens: unknown 1"),
+        ("model: a/b\ngeneration: {max_tokens: {cot: 0}}", "generation.max_tokens: expected a number of at least 1"),
+        ("model: a/b\ngeneration: {elicited: {test: 4}}", "generation.elicited: unknown 'test'; known are train"),
+        ("model: a/b\ngeneration: {limit: 0}", "generation.limit: expected a number of at least 1, found 0"),
+        ("model: a/b\ngeneration: {top_p: 1.5}", "generation.top_p: expected a number from 0 to 1, found 1.5"),
+        ("model: a/b\ngeneration: {dtype: int8}", "generation.dtype: expected one of auto, bfloat16, float16"),
+        ("model: a/b\ntraining: {rnak: 8}", "training: unknown key 'rnak'; known are adapters, quantization"),
+        ("model: a/b\ntraining: {dtype: auto}", "training.dtype: expected one of bfloat16, float32, found 'auto'"),
+        ("model: a/b\ntraining: {quantization: nf8}", "training.quantization: expected one of nf4, none, found 'nf8'"),
+        ("model: a/b\ntraining: {loss: tokens}", "training.loss: expected one of sequence, completion"),
+        ("model: a/b\ntraining: {adapters: [cot]}", "training.adapters: unknown 'cot'; known are complete-direct"),
+        ("model: a/b\ntraining: {max_steps: 100}", "training.max_steps: expected dict[str, int], found 100"),
+        ("model: a/b\ntraining: {sequence_cap: {complete: 9}}", "training.sequence_cap: unknown 'complete'"),
+        ("model: a/b\ntraining: {rank: 0}", "training.rank: expected a number from 1 to 64, found 0"),
+        ("model: a/b\ntraining: {rank: 128}", "training.rank: expected a number from 1 to 64, found 128"),
+        ("model: a/b\ntraining: {dropout: -0.1}", "training.dropout: expected a number from 0 to 1, found -0.1"),
+        ("model: a/b\ntraining: {batch_size: 0}", "training.batch_size: expected a number of at least 1, found 0"),
+        ("model: a/b\ntraining: {eval_rows: 0}", "training.eval_rows: expected a number of at least 1, found 0"),
+        ("model: a/b\ntraining: {weight_decay: -1}", "training.weight_decay: expected a number of at least 0"),
+        ("model: a/b\ntraining: {learning_rate: .inf}", "training.learning_rate: expected float, found inf"),
+        ("model: a/b\ntraining: {learning_rate: .nan}", "training.learning_rate: expected float, found nan"),
+        (
+            "model: a/b\ntraining: {learning_rate: 2e-4}",
+            "training.learning_rate: expected float, found '2e-4'; write 0.0002, without quotes",
+        ),
+        ("model: a/b\ntraining: {learning_rate: fast}", "training.learning_rate: expected float, found 'fast'"),
         ("model: a/b\nname: 3", "name: expected str, found 3"),
         ("generation: {}", "`model`"),
         ("model: 3", "`model`"),
