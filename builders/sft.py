@@ -295,6 +295,15 @@ def _earlier_record(out: Path, styles: Collection[str]) -> Record:
     return dict(record)
 
 
+def whose_beliefs(folder: Path) -> tuple[str, str] | None:
+    """(model, revision) whose beliefs a folder's sets are made of; None if its card does not say."""
+    try:
+        record = _earlier_record(folder, ())
+    except UserError:
+        return None
+    return str(record["model"]), str(record["model_revision"])
+
+
 def write_sft_card(folder: Path, record: Record) -> None:
     """The dataset card from the parquet files in the folder and the record of their beliefs."""
     files, kinds = [], {}

@@ -22,6 +22,7 @@ from builders.artifacts import Artifact, folder_digest, load_rows
 from builders.errors import UserError
 from builders.holdouts import holdout
 from builders.locks import locked
+from builders.sft import whose_beliefs
 from training.adapter import FILES, WEIGHTS, write_adapter
 from training.base import load_base, load_tokenizer, lora_settings, named_base
 from training.fingerprint import check, claim, versions
@@ -71,10 +72,11 @@ def train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path) -
         out: the adapter's folder.
 
     Raises:
-        UserError: ``out`` belongs to another run or is in use, a row exceeds the cap or trains nothing, the hardware
-            cannot run the recipe, or the loss or a gradient is not finite.
+        UserError: the sets hold another model's beliefs, ``out`` belongs to another run or is in use, a row exceeds the
+            cap or trains nothing, the hardware cannot run the recipe, or the loss or a gradient is not finite.
     """
     check_job(job)
+    _check_beliefs(data, base)
     settings = describe(job, recipe, data, base)
     with _workspace(out) as folder:
         check(folder / FINGERPRINT, settings)
@@ -86,6 +88,18 @@ def train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path) -
         for leftover in (*folder.glob("checkpoint-*"), folder / EXPORT):
             shutil.rmtree(leftover, ignore_errors=True)
     return out
+
+
+def _check_beliefs(data: Artifact, base: Artifact) -> None:
+    """The targets hold one model's own beliefs: another model would be taught somebody else's."""
+    owner = whose_beliefs(data.path)
+    if owner is None:
+        print(f"{data.path}: its card does not say whose beliefs these are; not checked")
+    elif owner != (base.id, base.revision):
+        raise UserError(
+            f"{data.path}: holds the beliefs of {owner[0]} ({owner[1]}), the base model is {base.id} "
+            f"({base.revision}); elicit the base model's own and build its sets"
+        )
 
 
 @contextlib.contextmanager

@@ -227,6 +227,31 @@ def test_other_data_and_another_base_are_refused(
         train(JOB, recipe(), data, other, trained)
 
 
+def test_the_beliefs_of_another_model_are_refused(
+    recipe: MakeRecipe, data: Artifact, base: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(data.path, tmp_path / "sft"))
+    card = (folder / "README.md").read_text()
+    made_of = {
+        "model_revision": base.revision,
+        "guided": False,
+        "benchmark": "b",
+        "benchmark_revision": "r",
+        "runs": {},
+    }
+    for model in ("other/model", base.id):
+        record = json.dumps({"model": model, **made_of})
+        (folder / "README.md").write_text(card.replace("---\n", f"---\nbeliefs: {record}\n", 1))
+        if model == base.id:
+            train(JOB, recipe(max_steps={"direct": 1}), resolve(str(folder), "dataset"), base, tmp_path / "out")
+            assert "whose beliefs" not in capsys.readouterr().out
+        else:
+            with pytest.raises(UserError, match=r"holds the beliefs of other/model .*; elicit the base model's own"):
+                train(JOB, recipe(), resolve(str(folder), "dataset"), base, tmp_path / "out")
+    train(JOB, recipe(max_steps={"direct": 1}), data, base, tmp_path / "unsaid")
+    assert "its card does not say whose beliefs these are" in capsys.readouterr().out
+
+
 def test_another_set_in_the_same_folder_makes_no_difference(
     recipe: MakeRecipe, data: Artifact, base: Artifact, trained: Path, tmp_path: Path
 ) -> None:
