@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import logging
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ def _check_beliefs(data: Artifact, base: Artifact) -> None:
     """The targets hold one model's own beliefs: another model would be taught somebody else's."""
     owner = whose_beliefs(data.path)
     if owner is None:
-        print(f"{data.path}: its card does not say whose beliefs these are; not checked")
+        print(f"{data.path}: its card does not say whose beliefs these are; not checked", file=sys.stderr)
     elif owner != (base.id, base.revision):
         raise UserError(
             f"{data.path}: holds the beliefs of {owner[0]} ({owner[1]}), the base model is {base.id} "

@@ -244,12 +244,12 @@ def test_the_beliefs_of_another_model_are_refused(
         (folder / "README.md").write_text(card.replace("---\n", f"---\nbeliefs: {record}\n", 1))
         if model == base.id:
             train(JOB, recipe(max_steps={"direct": 1}), resolve(str(folder), "dataset"), base, tmp_path / "out")
-            assert "whose beliefs" not in capsys.readouterr().out
+            assert "whose beliefs" not in capsys.readouterr().err
         else:
             with pytest.raises(UserError, match=r"holds the beliefs of other/model .*; elicit the base model's own"):
                 train(JOB, recipe(), resolve(str(folder), "dataset"), base, tmp_path / "out")
     train(JOB, recipe(max_steps={"direct": 1}), data, base, tmp_path / "unsaid")
-    assert "its card does not say whose beliefs these are" in capsys.readouterr().out
+    assert "its card does not say whose beliefs these are" in capsys.readouterr().err
 
 
 def test_another_set_in_the_same_folder_makes_no_difference(
