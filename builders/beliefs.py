@@ -20,12 +20,9 @@ from typing import Any
 from builders.artifacts import Artifact
 from builders.calculation import exact, printed_belief
 from builders.errors import UserError
-from builders.schema import OUTPUTS
+from builders.outputs import ENOUGH_BELIEFS, check_answered_once, listed, one_value, read_columns
 from builders.traces import UnusableTrace, set_probability, usable_prose
 from evaluate_metrics.coherence.parsing import elicitation_fields, parse
-
-ENOUGH = 3
-"""A case with fewer parseable elicitations has no reference belief (DESIGN §6.6)."""
 
 NOT_ELICITED = "not elicited"
 
@@ -116,34 +113,17 @@ def _qualifies(folder: Path, style: str) -> bool:
 
 
 def _read_run(folder: Path, style: str) -> Elicitation:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows: list[Row] = []
+    paths = sorted(folder.glob("*.parquet"))
+    columns = read_columns(str(folder), paths)
+    settings = {column: one_value(str(folder), column, columns[column]) for column in IDENTITY}
+    settings |= {column: listed(columns[column]) for column in SETTINGS}
+    check_answered_once(str(folder), columns["item_id"])
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.parquet")):
-        try:
-            table = pq.ParquetFile(path).read()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise UserError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
-        if absent := [column for column in OUTPUTS if column not in table.column_names]:
-            raise UserError(f"{path}: no column {absent[0]!r}; is this an outputs folder?")
-        rows += table.select(list(OUTPUTS)).to_pylist()
+    for path in paths:
         digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    for column in IDENTITY:
-        if len(values := _distinct(rows, column)) != 1:
-            raise UserError(f"{folder}: {column} has {len(values)} values ({', '.join(values)}); a run has one")
-    often = Counter(row["item_id"] for row in rows)
-    if often and (most := often.most_common(1)[0])[1] > 1:
-        raise UserError(f"{folder}: item {most[0]} is answered more than once")
-    answers = {row["item_id"]: (row["text"] or "", row["finish_reason"] or "") for row in rows}
-    settings = {column: rows[0][column] for column in IDENTITY}
-    settings |= {column: ", ".join(_distinct(rows, column)) for column in SETTINGS}
+    texts, reasons = ([value or "" for value in columns[name]] for name in ("text", "finish_reason"))
+    answers = dict(zip(columns["item_id"], zip(texts, reasons, strict=True), strict=True))
     return Elicitation(folder.name, style, settings, f"sha256-{digest.hexdigest()[:16]}", answers)
-
-
-def _distinct(rows: Sequence[Row], column: str) -> list[str]:
-    return sorted({str(row[column]) for row in rows})
 
 
 def read_beliefs(run: Elicitation, prompts: Iterable[Mapping[str, Any]]) -> Beliefs:
@@ -173,8 +153,8 @@ def _case_belief(run: Elicitation, case_id: str, item_ids: Sequence[str]) -> Cas
         if (reading := parse(text, elicitation_fields(), finish_reason)["probability"]).value is not None
         and reading.span is not None
     ]
-    if len(readings) < ENOUGH:
-        return f"{len(readings)} of {len(answers)} beliefs can be parsed, {ENOUGH} are needed"
+    if len(readings) < ENOUGH_BELIEFS:
+        return f"{len(readings)} of {len(answers)} beliefs can be parsed, {ENOUGH_BELIEFS} are needed"
     belief = printed_belief([value for _, value, _ in readings])
     if run.style == "direct":
         return CaseBelief(case_id, belief)

@@ -28,17 +28,10 @@ from builders.calculation import belief_sentence, complete_calculation, conditio
 from builders.construction import ConstructionError
 from builders.errors import UserError
 from builders.framings import FRAMINGS, Framing
+from builders.outputs import answer_fields
 from builders.utilities import CostPair
 from evaluate_metrics.coherence.measures import measure_columns, read_answers
-from evaluate_metrics.coherence.parsing import (
-    NOT_APPLICABLE,
-    Fields,
-    Parsed,
-    complete_fields,
-    decidability_fields,
-    elicitation_fields,
-    parse,
-)
+from evaluate_metrics.coherence.parsing import NOT_APPLICABLE, Parsed, parse
 from evaluate_metrics.coherence.rule import acts
 
 Row = dict[str, Any]
@@ -141,16 +134,9 @@ def _config(prompt: Prompt) -> str:
     return "elicitation" if "framing" not in prompt else "decidability" if "condition" in prompt else "complete"
 
 
-def _fields(prompt: Prompt) -> Fields:
-    if "framing" not in prompt:
-        return elicitation_fields()
-    fields = decidability_fields if "condition" in prompt else complete_fields
-    return fields(prompt["act_word"], prompt["hold_word"])
-
-
 def _read(target: Target) -> Parsed:
     """The parsed target, each reading compared with the row's own columns."""
-    parsed, row = parse(target.text, _fields(target.prompt), "stop"), target.row
+    parsed, row = parse(target.text, answer_fields(target.prompt), "stop"), target.row
     expected = {"probability": row["belief"]}
     if row["kind"] == "decision":
         expected["decision"] = NOT_APPLICABLE if row["decision"] is None else row["decision"]

@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from builders.errors import UserError
+from builders.outputs import ENOUGH_BELIEFS
 from builders.styles import ELICITED_WITH
 from evaluate_metrics.floors import Draw
 from evaluate_metrics.runs import Identity, Run
-
-ENOUGH = 3
-"""A case with fewer parseable elicitations has no reference belief (DESIGN §6.6)."""
 
 Whose = Literal["base", "own"]
 WHOSE: tuple[Whose, ...] = ("base", "own")
@@ -38,7 +36,7 @@ class Elicitations:
     def reference_belief(self, case_id: str) -> float | None:
         """p_E: the mean of the case's parseable elicitations, None when there are fewer than three."""
         beliefs = self.by_case.get(case_id, [])
-        return math.fsum(beliefs) / len(beliefs) if len(beliefs) >= ENOUGH else None
+        return math.fsum(beliefs) / len(beliefs) if len(beliefs) >= ENOUGH_BELIEFS else None
 
 
 @dataclass(frozen=True)

@@ -12,24 +12,17 @@ routed system is a run too (see `routed`), and a resample belongs to the run tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from builders.artifacts import Artifact, load_rows
 from builders.errors import UserError
 from builders.holdouts import holdout
-from builders.schema import BENCHMARK, OUTPUTS, ROUTED, TASKS
-from evaluate_metrics.coherence.parsing import (
-    Fields,
-    Parsed,
-    complete_fields,
-    decidability_fields,
-    elicitation_fields,
-    parse,
-)
+from builders.outputs import Columns, answer_fields, check_answered_once, listed, one_value, read_columns
+from builders.schema import BENCHMARK, TASKS
+from evaluate_metrics.coherence.parsing import Parsed, parse
 from evaluate_metrics.routed import Route, read_routes
 
 if TYPE_CHECKING:
@@ -37,15 +30,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Benchmark = Callable[[str, str], "Prompts"]
-Columns = dict[str, list[Any]]
-
-FIELDS: dict[str, Callable[[Row], Fields]] = {
-    "elicitation": lambda row: elicitation_fields(),
-    "complete": lambda row: complete_fields(row["act_word"], row["hold_word"]),
-    "decidability": lambda row: decidability_fields(row["act_word"], row["hold_word"]),
-}
-"""task -> the answer fields that a benchmark row of the task asks for."""
-
 SETTINGS = ("engine", "engine_version", "temperature", "top_p", "max_tokens")
 """What a run says about how it was generated, beside who answered."""
 
@@ -171,22 +155,22 @@ class Place(NamedTuple):
 
 def _load_run(name: str, artifact: Artifact, config: str, split: str, benchmark: Benchmark) -> Run:
     where = f"{artifact.path}: run {config}, split {split}"
-    columns = _read_columns(where, sorted((artifact.path / config).glob(f"{split}-*.parquet")))
-    left_out = _only(where, "holdout", columns["holdout"])
+    columns = read_columns(where, sorted((artifact.path / config).glob(f"{split}-*.parquet")))
+    left_out = one_value(where, "holdout", columns["holdout"])
     if left_out is not None:
         try:
             holdout(left_out)
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
-    task = _only(where, "task", columns["task"])
+    task = one_value(where, "task", columns["task"])
     load = _load_routed if "route" in columns else _load_answers
     return load(Place(name, where, config, split, task, left_out), columns, benchmark)
 
 
 def _load_answers(place: Place, columns: Columns, benchmark: Benchmark) -> Run:
     where, task = place.where, place.task
-    identity = Identity(*(_only(where, column, columns[column]) for column in Identity._fields))
-    style = _only(where, "style", columns["style"])
+    identity = Identity(*(one_value(where, column, columns[column]) for column in Identity._fields))
+    style = one_value(where, "style", columns["style"])
     if task not in TASKS:
         raise UserError(f"{where}: no task {task!r}; there are {', '.join(TASKS)}")
     prompts = benchmark(task, place.split)
@@ -194,7 +178,6 @@ def _load_answers(place: Place, columns: Columns, benchmark: Benchmark) -> Run:
     rows = [prompts.rows[index] for index in indices]
     texts = ["" if text is None else text for text in columns["text"]]
     reasons = ["" if reason is None else reason for reason in columns["finish_reason"]]
-    fields = FIELDS[task]
     return Run(
         name=place.name,
         config=place.config,
@@ -203,12 +186,14 @@ def _load_answers(place: Place, columns: Columns, benchmark: Benchmark) -> Run:
         task=task,
         split=place.split,
         holdout=place.holdout,
-        settings={column: _listed(columns[column]) for column in SETTINGS},
+        settings={column: listed(columns[column]) for column in SETTINGS},
         rows=rows,
         seeds=columns["seed"],
         texts=texts,
         reasons=reasons,
-        parsed=[parse(text, fields(row), reason) for text, row, reason in zip(texts, rows, reasons, strict=True)],
+        parsed=[
+            parse(text, answer_fields(row), reason) for text, row, reason in zip(texts, rows, reasons, strict=True)
+        ],
         prompts=prompts.dataset.select(indices),
     )
 
@@ -222,8 +207,8 @@ def _load_routed(place: Place, columns: Columns, benchmark: Benchmark) -> Run:
     indices = _indices(where, columns["item_id"], prompts, "direct")
     rows = [prompts.rows[index] for index in indices]
     names = ("gate", "gate_revision", "specialist", "specialist_revision")
-    gate, gate_revision, specialist, specialist_revision = (_only(where, each, columns[each]) for each in names)
-    model, model_revision = (_only(where, each, columns[each]) for each in ("model", "model_revision"))
+    gate, gate_revision, specialist, specialist_revision = (one_value(where, each, columns[each]) for each in names)
+    model, model_revision = (one_value(where, each, columns[each]) for each in ("model", "model_revision"))
     answers = read_routes(where, rows, columns)
     route = Route((gate, gate_revision), (specialist, specialist_revision), [each.forwarded for each in answers])
     both = Identity(
@@ -237,7 +222,7 @@ def _load_routed(place: Place, columns: Columns, benchmark: Benchmark) -> Run:
         task=place.task,
         split=place.split,
         holdout=place.holdout,
-        settings={column: _listed(columns[column]) for column in ("engine", "engine_version")},
+        settings={column: listed(columns[column]) for column in ("engine", "engine_version")},
         rows=rows,
         seeds=[],
         texts=[each.text for each in answers],
@@ -248,45 +233,12 @@ def _load_routed(place: Place, columns: Columns, benchmark: Benchmark) -> Run:
     )
 
 
-def _read_columns(where: str, paths: Sequence[Path]) -> Columns:
-    """The columns of an outputs dataset from its files: no card is needed to score what was generated."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns: Columns = {}
-    for path in paths:
-        try:
-            table = pq.ParquetFile(path).read()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise UserError(f"{where}: cannot be read ({str(error).splitlines()[0]})") from error
-        wanted = ROUTED if "route" in table.column_names else OUTPUTS
-        if absent := [column for column in wanted if column not in table.column_names]:
-            raise UserError(f"{where}: no column {absent[0]!r}; is this an outputs folder?")
-        for column in wanted:
-            columns.setdefault(column, []).extend(table[column].to_pylist())
-    if not columns.get("item_id"):
-        raise UserError(f"{where}: no answers")
-    return columns
-
-
-def _only(where: str, column: str, values: Iterable[Any]) -> Any:
-    distinct = sorted(set(values), key=str)
-    if len(distinct) != 1:
-        raise UserError(f"{where}: {column} has {len(distinct)} values ({_listed(distinct)}); a run has one")
-    return distinct[0]
-
-
-def _listed(values: Iterable[Any]) -> str:
-    return ", ".join(sorted({str(value) for value in values}))
-
-
 def _indices(where: str, item_ids: Sequence[str], prompts: Prompts, style: str) -> list[int]:
     """The benchmark row of each answer."""
     for item_id in item_ids:
         if item_id not in prompts.index:
             raise UserError(f"{where}: item {item_id} is not in the benchmark; give the benchmark that was answered")
-    if len(set(item_ids)) < len(item_ids):
-        raise UserError(f"{where}: item {Counter(item_ids).most_common(1)[0][0]} is answered more than once")
+    check_answered_once(where, item_ids)
     indices = [prompts.index[item_id] for item_id in item_ids]
     for index in indices:
         if prompts.rows[index]["style"] != style:

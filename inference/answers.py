@@ -6,7 +6,7 @@ A run is named ``ID`` or ``ID:CONFIG``: ``out/outputs:sft-direct-decidability-fu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from builders.artifacts import resolve
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS, holdout
-from builders.schema import OUTPUTS
+from builders.outputs import check_answered_once, one_value, read_columns
 from inference.resample import SUFFIX
 
 IDENTITY = (
@@ -67,14 +67,15 @@ def read_answers(reference: str, style: str, task: str, split: str, left_out: st
     where = f"{folder}: run {config}, split {split}"
     if config.endswith(SUFFIX):
         raise UserError(f"{where}: a second draw for the noise floor; give the run that it repeats")
-    rows = _read(where, sorted(folder.glob(f"*/{split}-*.parquet")), config)
-    same = {column: _common(where, column, rows) for column in IDENTITY}
+    columns = read_columns(where, sorted((folder / config).glob(f"{split}-*.parquet")))
+    if "route" in columns:
+        raise UserError(f"{where}: the routed system's; the run of one adapter is needed here")
+    same = {column: one_value(where, column, columns[column]) for column in IDENTITY}
     _check_kind(where, same, style, task, left_out)
-    by_item = {row["item_id"]: row for row in rows}
-    if len(by_item) < len(rows):
-        raise UserError(f"{where}: {len(rows) - len(by_item)} items are answered more than once")
+    check_answered_once(where, columns["item_id"])
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     named = {each: same[each] for each in ("model", "model_revision", "adapter", "adapter_revision", "holdout")}
-    return Answers(where, **named, rows=by_item)
+    return Answers(where, **named, rows={row["item_id"]: row for row in rows})
 
 
 def _only_config(folder: Path, family: str, left_out: str | None) -> str:
@@ -87,33 +88,6 @@ def _only_config(folder: Path, family: str, left_out: str | None) -> str:
     if len(found) > 1:
         raise UserError(f"{folder}: {len(found)} runs fit: {', '.join(found)}; give --holdout or ID:CONFIG")
     return found[0]
-
-
-def _read(where: str, paths: Sequence[Path], config: str) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows: list[dict[str, Any]] = []
-    for path in paths:
-        if path.parent.name != config:
-            continue
-        try:
-            table = pq.ParquetFile(path).read()
-            if absent := [name for name in OUTPUTS if name not in table.column_names]:
-                raise UserError(f"{where}: no column {absent[0]!r}; these are not the outputs of one model")
-            rows += table.select(list(OUTPUTS)).cast(OUTPUTS.arrow_schema).to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            raise UserError(f"{where}: cannot be read ({str(error).splitlines()[0]})") from error
-    if not rows:
-        raise UserError(f"{where}: no answers")
-    return rows
-
-
-def _common(where: str, column: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    values = sorted({row[column] for row in rows}, key=str)
-    if len(values) > 1:
-        raise UserError(f"{where}: {column} has {len(values)} values ({values[0]}, {values[1]} ...); a run has one")
-    return values[0]
 
 
 def _check_kind(where: str, same: Mapping[str, Any], style: str, task: str, left_out: str | None) -> None:
