@@ -66,7 +66,7 @@ def settings(arguments: argparse.Namespace) -> Recipe:
         recipe = load_recipe(arguments.recipe or DEFAULT_RECIPE)
         if arguments.model:
             recipe = dataclasses.replace(
-                recipe, name=f"{recipe.name}-{Path(arguments.model).name}", model=arguments.model
+                recipe, name=f"{recipe.name}-{Path(arguments.model).name}", model=arguments.model, base_model=""
             )
     names = ("limit", "cells", "guided")
     chosen = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
@@ -130,14 +130,15 @@ def answer(recipe: Recipe, jobs: Sequence[Job], benchmark: Artifact, out: Path) 
 
 
 def train_adapters(
-    recipe: Recipe, jobs: Sequence[Job], holdouts: Sequence[Holdout], model: Artifact, out: Path
+    recipe: Recipe, jobs: Sequence[Job], holdouts: Sequence[Holdout], benchmark: Artifact, model: Artifact, out: Path
 ) -> list[Path]:
     """The SFT rows of the base model's beliefs, and the adapter of every job; returns the adapters' folders."""
     from builders.sft import Benchmark, write_sets
     from training.sft import train
 
     tasks, styles = (list(dict.fromkeys(getattr(job, name) for job in jobs)) for name in ("task", "style"))
-    sets = write_sets(out / "sft", resolve(str(out / "outputs"), "dataset"), Benchmark(), tasks, styles, holdouts)
+    outputs = resolve(str(out / "outputs"), "dataset")
+    sets = write_sets(out / "sft", outputs, Benchmark(benchmark), tasks, styles, holdouts)
     print("\n".join(f"  {note}" for note in sets.notes()), flush=True)
     data = resolve(str(out / "sft"), "dataset")
     folders = []
@@ -147,22 +148,43 @@ def train_adapters(
     return folders
 
 
+def adapted_runs(recipe: Recipe, job: Job) -> tuple[Run, Run]:
+    """An adapter's answers to its own task, free, once, and the second draw for its noise floor (P1 Appendix A)."""
+    from inference.resample import PROMPTS
+
+    run = planned_run(recipe.generation, job.task, job.style)
+    run = dataclasses.replace(run, guided=False, repetitions=(1,))
+    return run, run.resampled(PROMPTS)
+
+
+def check_trainable(recipe: Recipe, jobs: Sequence[Job], benchmark: Artifact) -> None:
+    """Finds out before the long work whether its later stages can run.
+
+    Raises:
+        UserError: the libraries for training are missing, or the slice is too small for a noise floor.
+    """
+    from inference.generate import prompt_rows
+    from training.base import check_libraries
+
+    check_libraries()
+    for each in adapted_runs(recipe, jobs[0]):
+        prompt_rows(benchmark, each)
+
+
 def answer_adapted(
     recipe: Recipe, jobs: Sequence[Job], folders: Sequence[Path], benchmark: Artifact, model: Artifact, out: Path
 ) -> None:
-    """Every adapter's answers to its own task, free, once, and the second draw for its noise floor (P1 Appendix A)."""
+    """The answers of every adapter."""
     from inference.adapters import read_adapter
     from inference.generate import generate, prompt_rows
-    from inference.resample import PROMPTS
     from inference.transformers_engine import TransformersEngine
 
     for job, folder in zip(jobs, folders, strict=True):
         adapter = read_adapter(resolve(str(folder), "model"), model)
-        run = planned_run(recipe.generation, job.task, job.style)
-        run = dataclasses.replace(run, adapter=adapter, guided=False, repetitions=(1,))
         engine = TransformersEngine(model.path, recipe.generation.dtype, recipe.generation.batch_size, adapter.path)
-        for each in (run, run.resampled(PROMPTS)):
-            generate(each, prompt_rows(benchmark, each), model, engine, out / "outputs")
+        for each in adapted_runs(recipe, job):
+            rows = prompt_rows(benchmark, each)
+            generate(dataclasses.replace(each, adapter=adapter), rows, model, engine, out / "outputs")
 
 
 def compose(jobs: Sequence[Job], holdouts: Sequence[Holdout], benchmark: Artifact, out: Path) -> None:
@@ -192,11 +214,13 @@ def main() -> int:
     _announce(recipe, jobs)
     _stage("benchmark", start)
     benchmark = build(arguments.benchmark, out)
+    if jobs:
+        check_trainable(recipe, jobs, benchmark)
     _stage("answers of the base model", start)
     model = answer(recipe, jobs, benchmark, out)
     if jobs:
         _stage("adapters", start)
-        folders = train_adapters(recipe, jobs, holdouts, model, out)
+        folders = train_adapters(recipe, jobs, holdouts, benchmark, model, out)
         _stage("answers of the adapters", start)
         answer_adapted(recipe, jobs, folders, benchmark, model, out)
         compose(jobs, holdouts, benchmark, out)

@@ -20,6 +20,9 @@ from evaluate_metrics.coherence.parsing import Fields, complete_fields, decidabi
 ENOUGH_BELIEFS = 3
 """A case with fewer parseable elicitations has no reference belief (DESIGN §6.6)."""
 
+RESAMPLE = "-resample"
+"""How the config name of a second draw ends, the one for the noise floor (P1 Appendix A)."""
+
 Columns = dict[str, list[Any]]
 
 

@@ -20,7 +20,7 @@ from zlib import crc32
 from builders.artifacts import Artifact, load_rows
 from builders.errors import UserError
 from builders.holdouts import holdout
-from builders.outputs import Columns, answer_fields, check_answered_once, listed, one_value, read_columns
+from builders.outputs import RESAMPLE, Columns, answer_fields, check_answered_once, listed, one_value, read_columns
 from builders.schema import BENCHMARK, TASKS
 from evaluate_metrics.coherence.parsing import Parsed, parse
 from evaluate_metrics.routed import Route, read_routes
@@ -244,10 +244,6 @@ def _indices(where: str, item_ids: Sequence[str], prompts: Prompts, style: str) 
         if prompts.rows[index]["style"] != style:
             raise UserError(f"{where}: says style {style}, but {prompts.rows[index]['item_id']} is not of that style")
     return indices
-
-
-RESAMPLE = "-resample"
-"""How the config name of a second draw ends."""
 
 
 def pair_resamples(runs: Sequence[Run]) -> list[Run]:

@@ -14,8 +14,7 @@ from typing import Any
 from builders.artifacts import resolve
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS, holdout
-from builders.outputs import check_answered_once, one_value, read_columns
-from inference.resample import SUFFIX
+from builders.outputs import RESAMPLE, check_answered_once, one_value, read_columns
 
 IDENTITY = (
     "model", "model_revision", "adapter", "adapter_revision", "holdout", "engine", "engine_version", "style", "task",
@@ -65,7 +64,7 @@ def read_answers(reference: str, style: str, task: str, split: str, left_out: st
     if config is None:
         config = _only_config(folder, f"sft-{style}-{task}", left_out)
     where = f"{folder}: run {config}, split {split}"
-    if config.endswith(SUFFIX):
+    if config.endswith(RESAMPLE):
         raise UserError(f"{where}: a second draw for the noise floor; give the run that it repeats")
     columns = read_columns(where, sorted((folder / config).glob(f"{split}-*.parquet")))
     if "route" in columns:

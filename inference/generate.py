@@ -20,13 +20,14 @@ from typing import Any
 from builders.artifacts import Artifact, load_rows
 from builders.errors import UserError
 from builders.folders import write_card, write_parquet
+from builders.outputs import RESAMPLE
 from builders.schema import OUTPUTS, ROUTED, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter
 from inference.grammar import answer_grammar
 from inference.journal import Journal, open_journal
 from inference.requests import Engine, Request, Sampling, request_seed
-from inference.resample import SUFFIX, resample_rows
+from inference.resample import resample_rows
 
 Row = Mapping[str, Any]
 
@@ -53,7 +54,7 @@ class Run:
             name = f"base-{'guided-' if self.guided else ''}{self.style}-{self.task}"
         else:
             name = self.adapter.config(self.task, self.style, self.guided)
-        return name if self.resample is None else name + SUFFIX
+        return name if self.resample is None else name + RESAMPLE
 
     def resampled(self, prompts: int) -> Run:
         """The second draw of some of this run's prompts: their first repetition with the next base seed."""

@@ -14,9 +14,6 @@ from typing import Any
 
 from builders.errors import UserError
 
-SUFFIX = "-resample"
-"""How the config name of a second draw ends."""
-
 PROMPTS = 200
 SEEN = Fraction(3, 8)
 """Share of the seen domains: 75 of 200."""

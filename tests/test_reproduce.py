@@ -136,6 +136,10 @@ def test_adapters_are_trained_once_and_answer(model_folder: Path, hf_caches: dic
         (["--benchmark", "./missing"], "./missing: no such folder, and not a Hub id"),
         (["--limit", "0", "--benchmark", "{benchmark}"], "--limit is 0; give a number of cases"),
         (["--cells", "0", "--benchmark", "{benchmark}"], "--cells is 0; give a number of items"),
+        (
+            ["--train", "full-hedge", "--limit", "1", "--benchmark", "{benchmark}"],
+            "--resample 200: 40 prompts of seen and 0 of held-out domains",
+        ),
         (["--train", "full-moon"], "no framing holdout 'full-moon'; there are full-protective, full-hedge"),
     ],
 )

@@ -18,6 +18,16 @@ from training.recipe import Recipe, Training
 from training.targets import LANGUAGE_TOWER
 
 
+def check_libraries() -> None:
+    """Refuses to begin where the libraries of training are not installed.
+
+    Raises:
+        UserError: names what is missing and the command that installs it.
+    """
+    if missing := [name for name in ("torch", "transformers", "peft", "trl") if find_spec(name) is None]:
+        raise UserError(f"training needs {', '.join(missing)}; run: pip install -e '.[train]'")
+
+
 @dataclass(frozen=True)
 class NamedBase:
     """What card and PEFT call the base model: its id, and the commit that the Hub may be asked for, if there is one."""

@@ -25,7 +25,7 @@ from builders.holdouts import holdout
 from builders.locks import locked
 from builders.sft import whose_beliefs
 from training.adapter import FILES, WEIGHTS, write_adapter
-from training.base import load_base, load_tokenizer, lora_settings, named_base
+from training.base import check_libraries, load_base, load_tokenizer, lora_settings, named_base
 from training.fingerprint import check, claim, versions
 from training.recipe import Recipe, Training
 from training.targets import check_adapted, matched_modules
@@ -77,6 +77,7 @@ def train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path) -
             cap or trains nothing, the hardware cannot run the recipe, or the loss or a gradient is not finite.
     """
     check_job(job)
+    check_libraries()
     _check_beliefs(data, base)
     settings = describe(job, recipe, data, base)
     with _workspace(out) as folder:

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import importlib.util
 import json
 import shutil
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from builders.locks import locked
 from inference.requests import Request, Sampling
 from inference.transformers_engine import TransformersEngine
 from training.adapter import FILES, LOG_COLUMNS
+from training.base import check_libraries
 from training.recipe import Recipe
 from training.sft import Job, evenly, latest_checkpoint, train
 
@@ -429,3 +431,11 @@ def test_a_quantised_base_is_trained(recipe: MakeRecipe, data: Artifact, base: A
     assert len(rows) == STEPS and float(rows[-1]["loss"]) < float(rows[0]["loss"])
     assert "NF4, double-quantised, bfloat16" in (out / "README.md").read_text()
     assert {weight.dtype for weight in weights(out).values()} == {torch.bfloat16}
+
+
+def test_missing_libraries_are_named_with_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_libraries()
+    found = importlib.util.find_spec
+    monkeypatch.setattr("training.base.find_spec", lambda name: None if name == "trl" else found(name))
+    with pytest.raises(UserError, match=r"^training needs trl; run: pip install -e '.\[train\]'$"):
+        check_libraries()
