@@ -9,6 +9,7 @@ from typing import Any
 
 from builders.chat import render
 from builders.errors import UserError
+from builders.hardware import fast_dtype
 from inference.adapters import attach
 from inference.requests import Completion, Request, Sampling
 
@@ -36,7 +37,7 @@ class TransformersEngine:
 
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         if dtype == "auto":
-            dtype = _fast_dtype(self.device)
+            dtype = fast_dtype()
         model, self.tokenizer = _load(folder, getattr(torch, dtype))
         self.model = model.to(self.device).eval()
         self.stop_ids = _stop_ids(self.model, self.tokenizer)
@@ -151,14 +152,6 @@ def _load(folder: Path, dtype: Any) -> tuple[Any, Any]:
             f"{folder}: not a model that transformers can load ({len(absent)} weights missing: {absent[0]} ...)"
         )
     return model, tokenizer
-
-
-def _fast_dtype(device: str) -> str:
-    """A CPU without bfloat16 instructions takes ten times as long in bfloat16 as in float32."""
-    import torch
-
-    native = torch.cpu.get_capabilities()
-    return "bfloat16" if device == "cuda" or native.get("amx_bf16") or native.get("avx512_bf16") else "float32"
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -69,6 +69,7 @@ class Training:
     ``sequence_cap`` (tokens) and ``max_steps`` (optimizer steps, instead of the epochs) are by style or ``task-style``.
     ``loss`` is over the whole rendered ``sequence``, as in P1, or over the ``completion``. ``eval_rows`` evaluates on
     that many validation rows, evenly spaced, instead of all. ``fast`` may use what leaves the loss curve the same.
+    ``dtype`` auto is bfloat16 where the hardware multiplies it, else float32.
     """
 
     adapters: tuple[str, ...] = ("complete-direct", "complete-cot", "decidability-direct", "decidability-cot")
@@ -121,7 +122,7 @@ class Recipe:
 CHOICES: dict[str, tuple[str, ...]] = {
     "generation.dtype": ("auto", "bfloat16", "float16", "float32"),
     "training.quantization": ("nf4", "none"),
-    "training.dtype": ("bfloat16", "float32"),
+    "training.dtype": ("auto", "bfloat16", "float32"),
     "training.loss": ("sequence", "completion"),
 }
 """Settings that are one of a few words."""

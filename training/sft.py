@@ -21,6 +21,7 @@ from typing import Any
 
 from builders.artifacts import Artifact, folder_digest, load_rows
 from builders.errors import UserError
+from builders.hardware import fast_dtype
 from builders.holdouts import holdout
 from builders.locks import locked
 from builders.sft import whose_beliefs
@@ -78,6 +79,7 @@ def train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path) -
     """
     check_job(job)
     check_libraries()
+    recipe = for_this_machine(recipe)
     _check_beliefs(data, base)
     settings = describe(job, recipe, data, base)
     with _workspace(out) as folder:
@@ -102,6 +104,13 @@ def _check_beliefs(data: Artifact, base: Artifact) -> None:
             f"{data.path}: holds the beliefs of {owner[0]} ({owner[1]}), the base model is {base.id} "
             f"({base.revision}); elicit the base model's own and build its sets"
         )
+
+
+def for_this_machine(recipe: Recipe) -> Recipe:
+    """The recipe with the dtype that ``auto`` stands for here: an adapter of another is another run's."""
+    if recipe.training.dtype != "auto":
+        return recipe
+    return dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, dtype=fast_dtype()))
 
 
 @contextlib.contextmanager

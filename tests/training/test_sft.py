@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from builders.artifacts import Artifact, resolve
 from builders.errors import UserError
+from builders.hardware import fast_dtype
 from builders.locks import locked
 from inference.requests import Request, Sampling
 from inference.transformers_engine import TransformersEngine
@@ -81,6 +82,15 @@ def test_run_json_says_what_was_trained(trained: Path, base: Artifact, data: Art
     recipe = run["recipe"]
     assert (recipe["name"], recipe["rank"], recipe["sequence_cap"], recipe["max_steps"]) == ("tiny", 16, 2048, None)
     assert run["versions"]["torch"] and run["seconds"] > 0
+
+
+def test_auto_is_what_this_machine_multiplies_fast(
+    recipe: MakeRecipe, data: Artifact, base: Artifact, tmp_path: Path
+) -> None:
+    out = train(JOB, recipe(dtype="auto", fast=True, max_steps={"direct": 1}), data, base, tmp_path / "adapter")
+    assert json.loads((out / "run.json").read_text())["recipe"]["dtype"] == fast_dtype()
+    assert {weight.dtype for weight in weights(out).values()} == {getattr(torch, fast_dtype())}
+    assert f'dtype="{fast_dtype()}"' in (out / "README.md").read_text()
 
 
 def test_the_log_can_be_plotted(trained: Path, data: Artifact) -> None:
