@@ -6,9 +6,10 @@ pinned pyarrow, the bytes are the same.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,23 +46,43 @@ def parquet_path(config: str, split: str) -> str:
     return f"{config}/{split}-00000-of-00001.parquet"
 
 
-def write_parquet(folder: Path, config: str, split: str, rows: list[dict[str, Any]], features: Features) -> Written:
-    """Writes one split as one parquet file, beside its place first, then renamed.
+def write_parquet(
+    folder: Path, config: str, split: str, rows: Iterable[Mapping[str, Any]], features: Features
+) -> Written:
+    """Writes one split as one parquet file, beside its place first, then renamed; rows are drawn one group ahead.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the type of its column.
     """
-    table = pa.Table.from_pylist(rows, schema=features.arrow_schema)
+    schema = features.arrow_schema
+    groups = (pa.Table.from_pylist(group, schema=schema) for group in _groups(rows, ROW_GROUP_ROWS))
+    first = next(groups)
+    count, num_bytes = 0, 0
     path = folder / parquet_path(config, split)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    with partial.open("wb") as out:
-        pq.write_table(table, out, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_page_index=True)
-        out.flush()
-        os.fsync(out.fileno())
-    partial.replace(path)
-    relative = path.relative_to(folder).as_posix()
-    return Written(config, split, relative, table.num_rows, table.nbytes, path.stat().st_size)
+    try:
+        with partial.open("wb") as out:
+            with pq.ParquetWriter(out, schema, compression="zstd", write_page_index=True) as writer:
+                for table in itertools.chain([first], groups):
+                    writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+                    count, num_bytes = count + table.num_rows, num_bytes + table.nbytes
+            out.flush()
+            os.fsync(out.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return Written(config, split, path.relative_to(folder).as_posix(), count, num_bytes, path.stat().st_size)
+
+
+def _groups(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
+    """The rows by ``size``; one empty group if there are none, so that the columns are written all the same."""
+    remaining = iter(rows)
+    group = list(itertools.islice(remaining, size))
+    while True:
+        yield group
+        if not (group := list(itertools.islice(remaining, size))):
+            return
 
 
 def write_card(

@@ -11,11 +11,15 @@ from builders.errors import UserError
 
 
 @contextlib.contextmanager
-def locked(path: Path, taken: str) -> Iterator[None]:
+def locked(path: Path, taken: str | None = None) -> Iterator[None]:
     """Holds the lock file at ``path``, made where it is not there yet.
 
+    Args:
+        path: the lock file.
+        taken: says of what another process holds the lock; None waits for it, for work that is over in a moment.
+
     Raises:
-        UserError: another process holds it (``taken`` says of what), or its place cannot be written to.
+        UserError: another process holds it, or its place cannot be written to.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +28,7 @@ def locked(path: Path, taken: str) -> Iterator[None]:
         raise UserError(f"{path.parent}: cannot be written there ({error.strerror}); choose another --out") from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if taken else 0))
         except BlockingIOError:
             raise UserError(f"{taken}; wait for it or choose another --out") from None
         yield

@@ -9,17 +9,19 @@ the hidden folder ``OUT/.journal``. One output row::
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from builders.artifacts import Artifact, load_rows
 from builders.errors import UserError
 from builders.folders import write_card, write_parquet
+from builders.locks import locked
 from builders.outputs import RESAMPLE
 from builders.schema import OUTPUTS, ROUTED, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
@@ -29,7 +31,14 @@ from inference.journal import Journal, open_journal
 from inference.requests import Engine, Request, Sampling, request_seed
 from inference.resample import resample_rows
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 Row = Mapping[str, Any]
+Rows: TypeAlias = "Dataset | Sequence[Row]"
+"""Prompt rows in order, read from disk as they are needed, or made by hand."""
+ASKED = ("item_id", "prompt")
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class Run:
         return dataclasses.replace(self, repetitions=(1,), sampling=sampling, resample=prompts)
 
 
-def select(rows: Any, run: Run) -> list[dict[str, Any]]:
+def select(rows: Dataset, run: Run) -> Dataset:
     """The prompt rows of a run, in the benchmark's order.
 
     ``limit`` keeps that many cases, evenly spaced over the split's, so that seen and held-out domains keep their
@@ -80,33 +89,35 @@ def select(rows: Any, run: Run) -> list[dict[str, Any]]:
         kept = min(run.limit, len(cases))
         cases = [cases[i * len(cases) // kept] for i in range(kept)]
     shift = {case: index for index, case in enumerate(cases)}
-    selected = [
-        row
-        for row in rows
-        if row["style"] == run.style
-        and row["case_id"] in shift
-        and (not run.repetitions or row["repetition"] in run.repetitions)
+    columns = zip(rows["style"], rows["case_id"], rows["repetition"], strict=True)
+    chosen = [
+        number
+        for number, (style, case, repetition) in enumerate(columns)
+        if style == run.style and case in shift and (not run.repetitions or repetition in run.repetitions)
     ]
+    selected = rows.select(chosen)
     if run.cells is not None and run.task != "elicitation":
         selected = _thinned(selected, run.cells, shift)
-    if not selected:
+    if not len(selected):
         raise UserError(f"no prompt of {run.task} {run.style} has repetition {', '.join(map(str, run.repetitions))}")
     return selected
 
 
-def _thinned(rows: list[dict[str, Any]], cells: int, shift: Mapping[str, int]) -> list[dict[str, Any]]:
+def _thinned(rows: Dataset, cells: int, shift: Mapping[str, int]) -> Dataset:
     """The rows of ``cells`` items of every case; an item is a framing and a cost pair, with all its repetitions."""
-    items = list(dict.fromkeys((row["framing"], row["cost_fp"], row["cost_fn"]) for row in rows))
+    of_row = list(zip(rows["framing"], rows["cost_fp"], rows["cost_fn"], strict=True))
+    items = list(dict.fromkeys(of_row))
     kept = min(cells, len(items))
     chosen = {
-        (case, *items[(start + i * len(items) // kept) % len(items)])
+        (case, items[(start + i * len(items) // kept) % len(items)])
         for case, start in shift.items()
         for i in range(kept)
     }
-    return [row for row in rows if (row["case_id"], row["framing"], row["cost_fp"], row["cost_fn"]) in chosen]
+    pairs = zip(rows["case_id"], of_row, strict=True)
+    return rows.select([number for number, pair in enumerate(pairs) if pair in chosen])
 
 
-def prompt_rows(benchmark: Artifact, run: Run) -> list[dict[str, Any]]:
+def prompt_rows(benchmark: Artifact, run: Run) -> Rows:
     """The benchmark's rows that a run answers; cheap, so that a wrong run is refused before a model is loaded.
 
     Raises:
@@ -117,19 +128,21 @@ def prompt_rows(benchmark: Artifact, run: Run) -> list[dict[str, Any]]:
     return rows if run.resample is None else resample_rows(rows, run.resample)
 
 
-def generate(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out: Path) -> Path:
+def generate(run: Run, rows: Rows, model: Artifact, engine: Engine, out: Path) -> Path:
     """Answers the prompts of the rows, going on where an earlier process stopped; returns the parquet file.
 
     Raises:
         UserError: ``out`` holds something else or cannot be written to, or another process is writing the same run.
     """
     check_out(out)
-    written = write_parquet(out, run.config, run.split, answered(run, rows, model, engine, out), OUTPUTS)
+    with answered(run, rows, model, engine, out) as outputs:
+        written = write_parquet(out, run.config, run.split, outputs, OUTPUTS)
     write_outputs_card(out)
     return out / written.path
 
 
-def answered(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out: Path) -> list[dict[str, Any]]:
+@contextlib.contextmanager
+def answered(run: Run, rows: Rows, model: Artifact, engine: Engine, out: Path) -> Iterator[Iterator[dict[str, Any]]]:
     """The output rows of the prompt rows; what the run's journal in ``out`` holds is not answered again.
 
     Raises:
@@ -152,7 +165,7 @@ def answered(run: Run, rows: Sequence[Row], model: Artifact, engine: Engine, out
     with open_journal(out / ".journal" / f"{config}-{run.split}.jsonl", settings) as journal:
         _report_journal(journal, config)
         _answer(rows, run, engine, journal, config)
-        return [_output(row, run, identity, journal) for row in rows]
+        yield (_output(row, run, identity, engine.hidden, journal) for row in _read(rows, ASKED))
 
 
 def check_out(out: Path) -> None:
@@ -178,41 +191,53 @@ def _report_journal(journal: Journal, config: str) -> None:
         )
 
 
-def _answer(rows: Sequence[Row], run: Run, engine: Engine, journal: Journal, config: str) -> None:
+def _answer(rows: Rows, run: Run, engine: Engine, journal: Journal, config: str) -> None:
     from tqdm.auto import tqdm
 
-    prompts = {row["item_id"]: row["prompt"] for row in rows}
-    requests = [
-        Request(
-            row["item_id"],
-            row["prompt"],
-            request_seed(row["item_id"], run.sampling.base_seed),
-            answer_grammar(row) if run.guided else None,
-        )
-        for row in rows
-        if journal.get(row["item_id"], row["prompt"]) is None
+    missing = [
+        number for number, row in enumerate(_read(rows, ASKED)) if (row["item_id"], row["prompt"]) not in journal
     ]
-    done = len(rows) - len(requests)
-    with tqdm(total=len(rows), initial=done, desc=config, unit="prompt", smoothing=0.1) as bar:
-        for completion in engine.generate(requests, run.sampling):
+    asked: dict[str, str] = {}
+
+    def requests() -> Iterator[Request]:
+        for row in _read([rows[number] for number in missing] if isinstance(rows, Sequence) else rows.select(missing)):
+            asked[row["item_id"]] = row["prompt"]
+            seed = request_seed(row["item_id"], run.sampling.base_seed)
+            yield Request(row["item_id"], row["prompt"], seed, answer_grammar(row) if run.guided else None)
+
+    with tqdm(total=len(rows), initial=len(rows) - len(missing), desc=config, unit="prompt", smoothing=0.1) as bar:
+        for completion in engine.generate(requests(), run.sampling):
             fields = dataclasses.asdict(completion)
-            journal.append(fields.pop("item_id"), prompts[completion.item_id], fields)
+            journal.append(fields.pop("item_id"), asked.pop(completion.item_id), fields)
             bar.update()
 
 
-def _output(row: Row, run: Run, identity: Mapping[str, Any], journal: Journal) -> dict[str, Any]:
+def _read(rows: Rows, columns: Sequence[str] = ()) -> Iterator[Row]:
+    """The rows in order, all columns or some; a block at a time, since row by row a data set is five times slower."""
+    if isinstance(rows, Sequence):
+        yield from rows
+        return
+    for block in (rows.select_columns(list(columns)) if columns else rows).iter(BLOCK):
+        yield from (dict(zip(block, values, strict=True)) for values in zip(*block.values(), strict=True))
+
+
+def _output(
+    row: Row, run: Run, identity: Mapping[str, Any], hidden: frozenset[str], journal: Journal
+) -> dict[str, Any]:
     record = journal.get(row["item_id"], row["prompt"])
     if record is None:
         raise RuntimeError(f"the engine {identity['engine']} gave no completion for {row['item_id']}")
-    answer = {name: record[name] for name in ("text", "finish_reason", "prompt_tokens", "completion_tokens")}
-    return {
-        "item_id": row["item_id"],
-        **identity,
+    drawn = {
         "seed": request_seed(row["item_id"], run.sampling.base_seed),
         "temperature": run.sampling.temperature,
         "top_p": run.sampling.top_p,
+    }
+    return {
+        "item_id": row["item_id"],
+        **identity,
+        **{name: None if name in hidden else value for name, value in drawn.items()},
         "max_tokens": run.sampling.max_tokens,
-        **answer,
+        **{name: record[name] for name in ("text", "finish_reason", "prompt_tokens", "completion_tokens")},
     }
 
 
@@ -242,7 +267,15 @@ def check_run(run: Run) -> None:
 
 
 def write_outputs_card(out: Path) -> None:
-    """(Re)writes the card of an outputs folder from the parquet files that are in it."""
+    """(Re)writes the card of an outputs folder from the parquet files that are in it.
+
+    Processes with different runs may share a folder: one at a time, so that the last card names them all.
+    """
+    with locked(out / ".journal" / "card.lock"):
+        _write_outputs_card(out)
+
+
+def _write_outputs_card(out: Path) -> None:
     import pyarrow.parquet as pq
     from huggingface_hub import DatasetCardData
 

@@ -6,7 +6,7 @@ A line is the CRC-32 of its JSON, a blank, and the JSON::
 
 ``run`` is the digest of everything that identifies the run, ``prompt`` that of the prompt's text: a line is used again
 only for the same model, settings and prompt. Of several lines for an item, the newest counts. A torn or foreign line is
-skipped and counted.
+skipped and counted. In memory is only where each line lies: a million answers take some 200 MB, whatever their length.
 """
 
 from __future__ import annotations
@@ -44,23 +44,33 @@ class Journal:
         self.run = digest(json.dumps(identity, sort_keys=True))
         self.skipped = 0
         self.foreign = 0
-        self._records = {}
-        self._records = {(r["item_id"], r["prompt"]): r for r in self._read()}
-        self._file = path.open("ab")
+        self._file = path.open("a+b")
         if path.stat().st_size and not _ends_with_newline(path):
             self._file.write(b"\n")
+            self._file.flush()
+        self._places = dict(self._read())
         self._synced = time.monotonic()
+
+    def __contains__(self, asked: tuple[str, str]) -> bool:
+        """Whether this run has answered exactly this (item id, prompt)."""
+        item_id, prompt = asked
+        return _key(item_id, digest(prompt)) in self._places
 
     def get(self, item_id: str, prompt: str) -> dict[str, Any] | None:
         """The record of an item, if this run has answered exactly this prompt."""
-        return self._records.get((item_id, digest(prompt)))
+        place = self._places.get(_key(item_id, digest(prompt)))
+        if place is None:
+            return None
+        self._file.seek(place)
+        return _parse(self._file.readline())
 
     def append(self, item_id: str, prompt: str, fields: Mapping[str, Any]) -> None:
         """Adds one completion; it is with the operating system at once and on disk within a second."""
         record = {"item_id": item_id, "run": self.run, "prompt": digest(prompt), **fields}
-        self._records[item_id, record["prompt"]] = record
+        place = self._file.seek(0, os.SEEK_END)
         self._file.write(_line(record))
         self._file.flush()
+        self._places[_key(item_id, record["prompt"])] = place
         if time.monotonic() - self._synced >= SYNC_SECONDS:
             self.sync()
 
@@ -75,18 +85,24 @@ class Journal:
         self.sync()
         self._file.close()
 
-    def _read(self) -> Iterator[dict[str, Any]]:
-        if not self.path.is_file():
-            return
-        with self.path.open("rb") as file:
-            for line in file:
-                record = _parse(line)
-                if record is None:
-                    self.skipped += 1
-                elif record["run"] != self.run:
-                    self.foreign += 1
-                else:
-                    yield record
+    def _read(self) -> Iterator[tuple[bytes, int]]:
+        """(key, place) of each line of this run."""
+        self._file.seek(0)
+        place = 0
+        for line in self._file:
+            record = _parse(line)
+            if record is None:
+                self.skipped += 1
+            elif record["run"] != self.run:
+                self.foreign += 1
+            else:
+                yield _key(record["item_id"], record["prompt"]), place
+            place += len(line)
+
+
+def _key(item_id: str, prompt: str) -> bytes:
+    """16 bytes for an item and the digest of its prompt, where the texts themselves would fill the memory."""
+    return hashlib.sha256(f"{prompt} {item_id}".encode("utf-8", "surrogatepass")).digest()[:16]
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

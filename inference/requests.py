@@ -8,9 +8,9 @@ gets the same text whatever else runs beside it (P1 Appendix A, Decoding)::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 from zlib import crc32
 
 
@@ -36,23 +36,35 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer: its raw text, why it ended, and the token counts of prompt and answer."""
+    """One answer: its raw text, why it ended, and the token counts of prompt and answer (None: an endpoint hid them).
+
+    ``finish_reason`` is ``stop``, ``length`` when the budget ended the text, or an endpoint's own word such as
+    ``content_filter``: a refused answer is an answer.
+    """
 
     item_id: str
     text: str
-    finish_reason: Literal["stop", "length"]
-    prompt_tokens: int
-    completion_tokens: int
+    finish_reason: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
 
 
 class Engine(Protocol):
-    """Whatever turns requests into completions."""
+    """Whatever turns requests into completions.
+
+    ``hidden`` names what the engine does not control of ``seed``, ``temperature`` and ``top_p``: such a value is
+    recorded as unknown.
+    """
 
     name: str
     version: str
+    hidden: frozenset[str]
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yields the completion of every request once, as they finish, in any order."""
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+        """Yields the completion of every request once, as they finish, in any order.
+
+        The requests are drawn as they are needed, a window ahead: a million of them never lie in memory at once.
+        """
         ...
 
 

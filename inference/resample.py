@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +19,7 @@ SEEN = Fraction(3, 8)
 """Share of the seen domains: 75 of 200."""
 
 
-def resample_rows(rows: Sequence[dict[str, Any]], prompts: int) -> list[dict[str, Any]]:
+def resample_rows(rows: Iterable[dict[str, Any]], prompts: int) -> list[dict[str, Any]]:
     """The prompt rows that are answered a second time, in the order of the rows; prints how many of which status.
 
     Where there are fewer prompts of a status than asked for, the other is cut down in proportion.

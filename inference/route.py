@@ -132,8 +132,10 @@ def from_adapter(
         raise UserError(f"{adapter.path}: {found}; the gate needs the cot complete adapter of {gate.holdout}")
     rows = [step.prompt for step in steps if step.prompt]
     run = dataclasses.replace(run, adapter=adapter)
-    written = answered(run, rows, model, load(model, adapter), out) if rows else []
-    return Specialist(adapter.id, adapter.revision, {row["item_id"]: row for row in written})
+    if not rows:
+        return Specialist(adapter.id, adapter.revision, {})
+    with answered(run, rows, model, load(model, adapter), out) as outputs:
+        return Specialist(adapter.id, adapter.revision, {row["item_id"]: row for row in outputs})
 
 
 def _check_base(where: str, base: tuple[str, str], gate: Answers) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from inference.adapters import attach
 from inference.requests import Completion, Request, Sampling
 
 BATCH_SIZE = 32
+WINDOW = 8192
+"""Requests among which those that begin alike are looked for."""
 
 
 class TransformersEngine:
     """A causal language model that answers batches of prompts which begin alike."""
 
     name = "transformers"
+    hidden: frozenset[str] = frozenset()
 
     def __init__(
         self, folder: Path, dtype: str = "auto", batch_size: int = BATCH_SIZE, adapter: Path | None = None
@@ -54,7 +58,7 @@ class TransformersEngine:
         self.pad_id = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else self.stop_ids[0]
         self._compiler: Any = None
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> Iterator[Completion]:
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yields every request's completion once, batch by batch; prompts that begin alike run together.
 
         Raises:
@@ -62,10 +66,12 @@ class TransformersEngine:
         """
         from inference.prefill import batches
 
-        rendered = [(request, render(self.tokenizer, request.prompt)) for request in requests]
-        self._check_context(max((len(ids) for _, ids in rendered), default=0), sampling.max_tokens)
-        for batch in batches(rendered, self.batch_size):
-            yield from self._batch(batch, sampling)
+        remaining = iter(requests)
+        while window := list(itertools.islice(remaining, max(WINDOW, self.batch_size))):
+            rendered = [(request, render(self.tokenizer, request.prompt)) for request in window]
+            self._check_context(max(len(ids) for _, ids in rendered), sampling.max_tokens)
+            for batch in batches(rendered, self.batch_size):
+                yield from self._batch(batch, sampling)
 
     def _check_context(self, prompt_tokens: int, max_tokens: int) -> None:
         context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)

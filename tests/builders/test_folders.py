@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from huggingface_hub import DatasetCard
 
 from builders.domains import DOMAINS
 from builders.errors import UserError
-from builders.folders import Written, replaced_folder, write_parquet
+from builders.folders import ROW_GROUP_ROWS, Written, replaced_folder, write_parquet
 from builders.framings import FRAMINGS
 from builders.schema import BENCHMARK, MEANING, OUTPUTS
 
@@ -36,6 +37,32 @@ def test_rows_are_written_where_the_hub_expects_them_and_read_back(tmp_path: Pat
     assert pq.read_table(tmp_path / written.path).to_pylist() == ROWS
     assert (written.rows, written.file_bytes) == (2, (tmp_path / written.path).stat().st_size)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["test-00000-of-00001.parquet"]
+
+
+def test_rows_are_drawn_a_group_at_a_time_and_make_the_same_bytes(tmp_path: Path) -> None:
+    drawn = 0
+
+    def rows(count: int) -> Iterator[dict[str, Any]]:
+        nonlocal drawn
+        for number in range(count):
+            drawn += 1
+            yield {"name": f"row {number}", "n": number % 100}
+
+    count = 2 * ROW_GROUP_ROWS + 3
+    streamed = write_parquet(tmp_path / "streamed", "complete", "test", rows(count), FEATURES)
+    whole = pa.Table.from_pylist(list(rows(count)), schema=FEATURES.arrow_schema)
+    pq.write_table(whole, tmp_path / "whole", compression="zstd", row_group_size=ROW_GROUP_ROWS, write_page_index=True)
+    assert (tmp_path / "streamed" / streamed.path).read_bytes() == (tmp_path / "whole").read_bytes()
+    assert streamed.rows == count
+
+    def failing() -> Iterator[dict[str, Any]]:
+        yield from rows(ROW_GROUP_ROWS + 1)
+        raise RuntimeError(f"after {drawn} rows")
+
+    drawn = 0
+    with pytest.raises(RuntimeError, match=f"after {ROW_GROUP_ROWS + 1} rows"):
+        write_parquet(tmp_path / "failed", "complete", "test", failing(), FEATURES)
+    assert [path for path in (tmp_path / "failed").rglob("*") if path.is_file()] == []
 
 
 def test_no_rows_still_have_their_columns(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_limit_keeps_whole_cases_evenly_spaced(n: int, limit: int) -> None:
     chosen = select(rows, Run("complete", "direct", limit=limit))
     places = [names.index(name) for name in dict.fromkeys(row["case_id"] for row in chosen)]
     assert len(places) == min(limit, n) and places == sorted(places)
-    assert chosen == [row for row in rows if row["style"] == "direct" and names.index(row["case_id"]) in places]
+    assert list(chosen) == [row for row in rows if row["style"] == "direct" and names.index(row["case_id"]) in places]
     gaps = {b - a for a, b in zip(places, [*places[1:], n], strict=True)}
     assert max(gaps) - min(gaps) <= 1 or len(places) == 1
 
@@ -163,10 +163,10 @@ def test_a_limit_keeps_the_proportion_of_held_out_domains() -> None:
 
 def test_the_order_is_the_benchmarks(benchmark: Artifact, rows: dict[str, list[Row]]) -> None:
     chosen = select(load_rows(benchmark, "decidability", "test"), Run("decidability", "cot"))
-    assert chosen == [row for row in rows["decidability"] if row["style"] == "cot"]
+    assert list(chosen) == [row for row in rows["decidability"] if row["style"] == "cot"]
     second = select(load_rows(benchmark, "elicitation", "test"), Run("elicitation", "cot", repetitions=(4, 2)))
     wanted = [row for row in rows["elicitation"] if row["style"] == "cot" and row["repetition"] in (2, 4)]
-    assert second == wanted and len(second) == 8
+    assert list(second) == wanted and len(second) == 8
 
 
 def test_what_no_prompt_has_is_refused(benchmark: Artifact) -> None:

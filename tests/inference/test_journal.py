@@ -52,6 +52,25 @@ def test_an_appended_line_is_in_the_file_at_once(path: Path) -> None:
             assert journal.get(f"i{number}", "p") is not None
 
 
+def test_what_is_there_is_known_without_being_read(path: Path) -> None:
+    write(path, {"a": "one", "b": "two"})
+    with open_journal(path, RUN) as journal:
+        assert ("a", "prompt of a") in journal and ("a", "prompt of b") not in journal
+        journal.append("c", "prompt of c", {"text": "three"})
+        assert ("c", "prompt of c") in journal and ("d", "prompt of d") not in journal
+
+
+def test_reading_between_appends_disturbs_neither(path: Path) -> None:
+    texts = {f"i{number}": "é" * (7 * number % 23) for number in range(40)}
+    with open_journal(path, RUN) as journal:
+        for number, (item_id, text) in enumerate(texts.items()):
+            journal.append(item_id, f"prompt of {item_id}", {"text": text})
+            for earlier in list(texts)[: number + 1 : 3]:
+                record = journal.get(earlier, f"prompt of {earlier}")
+                assert record and record["text"] == texts[earlier]
+    assert read(path, list(texts)) == (texts, 0, 0)
+
+
 def test_a_torn_line_is_skipped_and_nothing_is_glued_to_it(path: Path) -> None:
     write(path, {"a": "one", "b": "two"})
     path.write_bytes(path.read_bytes()[:-5])

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +197,28 @@ def test_guided_answers_follow_the_grammar(engine: TransformersEngine, rows: dic
 
 def test_no_requests_no_answers(engine: TransformersEngine) -> None:
     assert list(engine.generate([], SAMPLING)) == []
+
+
+def test_requests_are_drawn_a_window_ahead_and_answered_alike(
+    engine: TransformersEngine,
+    requests: list[Request],
+    together: dict[str, Completion],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[Request] = []
+
+    def coming() -> Iterator[Request]:
+        for request in requests:
+            drawn.append(request)
+            yield request
+
+    monkeypatch.setattr("inference.transformers_engine.WINDOW", 10)
+    assert engine.batch_size == 8
+    answering = engine.generate(coming(), SAMPLING)
+    found = [next(answering)]
+    assert len(drawn) == 10 < len(requests)
+    found += answering
+    assert {completion.item_id: completion for completion in found} == together
 
 
 def test_a_prompt_beyond_the_context_is_one_line(engine: TransformersEngine, requests: list[Request]) -> None:

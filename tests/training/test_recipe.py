@@ -152,7 +152,10 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ("model: a/b\ngeneration: {top_p: 1.5}", "generation.top_p: expected a number from 0 to 1, found 1.5"),
         ("model: a/b\ngeneration: {dtype: int8}", "generation.dtype: expected one of auto, bfloat16, float16"),
         ("model: a/b\ntraining: {rnak: 8}", "training: unknown key 'rnak'; known are adapters, quantization"),
-        ("model: a/b\ntraining: {dtype: int8}", "training.dtype: expected one of auto, bfloat16, float32, found 'int8'"),
+        (
+            "model: a/b\ntraining: {dtype: int8}",
+            "training.dtype: expected one of auto, bfloat16, float32, found 'int8'",
+        ),
         ("model: a/b\ntraining: {quantization: nf8}", "training.quantization: expected one of nf4, none, found 'nf8'"),
         ("model: a/b\ntraining: {loss: tokens}", "training.loss: expected one of sequence, completion"),
         ("model: a/b\ntraining: {adapters: [cot]}", "training.adapters: unknown 'cot'; known are complete-direct"),
