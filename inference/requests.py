@@ -8,7 +8,7 @@ gets the same text whatever else runs beside it (P1 Appendix A, Decoding)::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
@@ -60,7 +60,7 @@ class Engine(Protocol):
     version: str
     hidden: frozenset[str]
 
-    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yields the completion of every request once, as they finish, in any order.
 
         The requests are drawn as they are needed, a window ahead: a million of them never lie in memory at once.

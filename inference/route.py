@@ -16,7 +16,7 @@ import dataclasses
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -184,8 +184,14 @@ def routed_row(step: Step, gate: Answers, specialist: Specialist) -> dict[str, A
         **answer,
         **{name: "; ".join(dict.fromkeys(row[name] for row in each)) for name in ("engine", "engine_version")},
         "task": "decidability",
-        **{name: sum(row[name] for row in each) for name in ("prompt_tokens", "completion_tokens")},
+        **{name: _total(row[name] for row in each) for name in ("prompt_tokens", "completion_tokens")},
     }
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """The sum, unknown where one is: an endpoint may not tell."""
+    known = list(counts)
+    return None if None in known else sum(filter(None, known))
 
 
 @dataclass(frozen=True)

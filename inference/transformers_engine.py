@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class TransformersEngine:
         self.pad_id = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else self.stop_ids[0]
         self._compiler: Any = None
 
-    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         """Yields every request's completion once, batch by batch; prompts that begin alike run together.
 
         Raises:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,11 +42,13 @@ class Generation:
 
     ``limit`` is the number of cases of the test split, evenly spaced, ``cells`` of the framing-utility items of each;
     null takes all of them. ``elicited`` limits the cases of the train and validation splits whose beliefs are elicited
-    for SFT.
+    for SFT. ``context`` is the room in tokens for a prompt and its answer, by style or ``task-style``.
     """
 
+    engine: str = "transformers"
     dtype: str = "auto"
-    batch_size: int = 32
+    batch_size: int | None = None
+    context: dict[str, int] = field(default_factory=dict)
     guided: bool = False
     styles: tuple[str, ...] = ("direct",)
     limit: int | None = None
@@ -60,6 +62,11 @@ class Generation:
     def budget(self, task: str, style: str) -> int:
         """New tokens that an answer of this task and style may take; P1's where the recipe sets none."""
         return by_kind(self.max_tokens, task, style, MAX_TOKENS.get(style, 0))
+
+    def room(self, kinds: Iterable[tuple[str, str]]) -> int | None:
+        """The largest context that one of these tasks and styles is to have; None if one is left to the model."""
+        rooms = [by_kind(self.context, task, style, None) for task, style in kinds]
+        return None if None in rooms else max(rooms, default=None)
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class Recipe:
 
 
 CHOICES: dict[str, tuple[str, ...]] = {
+    "generation.engine": ("transformers", "vllm"),
     "generation.dtype": ("auto", "bfloat16", "float16", "float32"),
     "training.quantization": ("nf4", "none"),
     "training.dtype": ("auto", "bfloat16", "float32"),
@@ -132,6 +140,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "generation.styles": STYLES,
     "training.adapters": tuple(f"{task}-{style}" for task in TASKS[1:] for style in STYLES[:2]),
     "generation.elicited": ("train", "validation"),
+    "generation.context": ANSWERS,
     "generation.max_tokens": ANSWERS,
     "training.max_steps": ANSWERS,
     "training.sequence_cap": ANSWERS,

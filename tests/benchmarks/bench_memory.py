@@ -15,7 +15,7 @@ import multiprocessing
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class Instant:
 
     name, version, hidden = "instant", "none", frozenset[str]()
 
-    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
+    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Generator[Completion, None, None]:
         remaining = iter(requests)
         while window := list(itertools.islice(remaining, 8192)):
             for each in window:

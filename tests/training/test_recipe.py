@@ -72,7 +72,11 @@ def test_the_papers_numbers(name: str) -> None:
     assert training == P1
     generation = recipe.generation
     assert generation.styles == STYLES and generation.dtype == "bfloat16" and generation.limit is None
-    assert not generation.guided and not generation.elicited and generation.batch_size == 32
+    assert not generation.guided and not generation.elicited
+    assert (generation.engine, generation.batch_size) == ("vllm", None)
+    long = 16384 if name.startswith("qwen") else 8192
+    assert generation.context == {"direct": 4096, "cot": long, "in_context": long}
+    assert all(budget < generation.context[style] for (_, style), budget in budgets.items())
 
 
 def test_there_are_recipes() -> None:
@@ -102,6 +106,14 @@ def test_the_budget_is_the_papers_unless_set() -> None:
     assert mine.budget("complete", "direct") == 128
 
 
+def test_an_engine_has_the_room_of_its_longest_run() -> None:
+    mine = Generation(context={"direct": 9, "cot": 20, "decidability-cot": 30})
+    assert mine.room([("complete", "direct"), ("complete", "cot")]) == 20
+    assert mine.room([("complete", "direct"), ("decidability", "cot")]) == 30
+    assert mine.room([("complete", "direct"), ("complete", "in_context")]) is None
+    assert Generation().room([("complete", "direct")]) is None
+
+
 def test_caps_and_steps_are_by_kind() -> None:
     training = Training(sequence_cap={"direct": 9, "decidability-direct": 7}, max_steps={"complete-cot": 3})
     assert [training.cap(task, "direct") for task in ("complete", "decidability")] == [9, 7]
@@ -110,7 +122,9 @@ def test_caps_and_steps_are_by_kind() -> None:
 
 
 def test_every_key_can_be_set(tmp_path: Path) -> None:
-    generation = Generation("float16", 4, True, ("direct", "cot"), 3, 8, {"train": 9}, 0, 1, 7, {"direct": 9})
+    generation = Generation(
+        "vllm", "float16", 4, {"cot": 99}, True, ("direct", "cot"), 3, 8, {"train": 9}, 0, 1, 7, {"direct": 9}
+    )
     training = Training(
         adapters=("complete-cot",), quantization="none", dtype="float32", rank=8, alpha=8, dropout=0.1, epochs=1,
         max_steps={"direct": 5}, learning_rate=0.01, warmup_steps=0, weight_decay=0.1, max_grad_norm=0.5, batch_size=1,
@@ -131,9 +145,9 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ("model: a/b\nbatch: 1", "unknown key 'batch'"),
         ("model: a/b\ngeneration: {temprature: 1}", "generation: unknown key 'temprature'"),
         ("model: a/b\ngeneration: {1: 1}", "generation: unknown key '1'"),
-        ("model: a/b\ngeneration: {batch_size: '32'}", "generation.batch_size: expected int, found '32'"),
-        ("model: a/b\ngeneration: {batch_size: true}", "generation.batch_size: expected int, found True"),
-        ("model: a/b\ngeneration: {batch_size: 1.5}", "generation.batch_size: expected int, found 1.5"),
+        ("model: a/b\ngeneration: {batch_size: '32'}", "generation.batch_size: expected int | None, found '32'"),
+        ("model: a/b\ngeneration: {batch_size: true}", "generation.batch_size: expected int | None, found True"),
+        ("model: a/b\ngeneration: {batch_size: 1.5}", "generation.batch_size: expected int | None, found 1.5"),
         ("model: a/b\ngeneration: {temperature: hot}", "generation.temperature: expected float, found 'hot'"),
         ("model: a/b\ngeneration: {guided: 1}", "generation.guided: expected bool, found 1"),
         ("model: a/b\ngeneration: {limit: all}", "generation.limit: expected int | None, found 'all'"),
