@@ -1,8 +1,10 @@
-"""Runs a recipe end to end: build the benchmark, elicit beliefs, decide, score, report. Resumes where it stopped.
+"""Runs recipes end to end: build the benchmark, elicit beliefs, decide, score, report. Resumes where it stopped.
 
     python reproduce.py --recipe smollm2-135m-cpu
     python reproduce.py --recipe smollm2-135m-cpu --train full-hedge
+    python reproduce.py --recipe qwen3.5-2b qwen3.5-4b --train all --on ray
     python reproduce.py --model path/to/model --limit 8
+    python reproduce.py status --recipe qwen3.5-2b qwen3.5-4b --train all
 
 With ``--train`` the adapters of a framing holdout are trained and answer as well, and the routed system is composed.
 Everything lands in ``out/<name>/``: ``benchmark``, ``outputs``, ``sft``, ``adapters``, ``report``, each laid out like
@@ -13,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,14 +27,45 @@ from builders.cli import run
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS, Holdout, holdout
 from builders.styles import ELICITED_WITH
+from inference.engines import EngineSettings, add_engine_options, chosen_settings
 from training.recipe import Generation, Recipe, load_recipe
 from training.sft import Job
 
 if TYPE_CHECKING:
+    from builders.states import State
     from inference.generate import Run
+    from inference.requests import Engine
+    from training.sweep import Task
 
 DEFAULT_RECIPE = "smollm2-135m-cpu"
 DEFAULT_LIMIT = 4
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done with one base model: its recipe, the engine that answers, the adapters to train, and where."""
+
+    recipe: Recipe
+    engine: EngineSettings
+    holdouts: tuple[Holdout, ...]
+    out: Path
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The adapters to train."""
+        kinds = [kind.split("-") for kind in self.recipe.training.adapters]
+        return [Job(task, style, each.name) for each in self.holdouts for task, style in kinds]
+
+    def adapter(self, job: Job) -> Path:
+        """The folder of an adapter."""
+        return self.out / "adapters" / f"{self.recipe.name}-{job.config}"
+
+    def settings(self, runs: Sequence[Run]) -> EngineSettings:
+        """The engine, with room for the longest of the runs."""
+        if self.engine.name != "vllm" or self.engine.context is not None:
+            return self.engine
+        room = self.recipe.generation.room((each.task, each.style) for each in runs)
+        return dataclasses.replace(self.engine, context=room)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,8 +73,15 @@ def _parser() -> argparse.ArgumentParser:
         description="Builds the benchmark, elicits a model's beliefs, lets it decide, scores and reports. Run the same "
         "command again after an interruption: it goes on where it stopped.",
     )
-    parser.add_argument("--recipe", help=f"a recipe in training/recipes or a YAML file (default: {DEFAULT_RECIPE})")
-    parser.add_argument("--model", help="another model: folder, org/name[@revision] or package:NAME; decodes freely")
+    parser.add_argument(
+        "command", nargs="?", choices=["run", "status"], default="run", help="status: only say how far everything is"
+    )
+    parser.add_argument(
+        "--recipe", nargs="+", metavar="NAME", help=f"in training/recipes, or a YAML file (default: {DEFAULT_RECIPE})"
+    )
+    parser.add_argument(
+        "--model", help="another model: folder, org/name[@revision], package:NAME, or a served name; decodes freely"
+    )
     parser.add_argument(
         "--train",
         nargs="+",
@@ -50,27 +92,48 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cells", type=int, metavar="N", help="framing-utility items of a case (default: all 40)")
     parser.add_argument("--guided", action=argparse.BooleanOptionalAction, help="constrain answers to the final block")
     parser.add_argument("--benchmark", help="a published benchmark, by id or folder (default: build it)")
-    parser.add_argument("--out", type=Path, help="folder for everything (default: out/<recipe or model>)")
+    parser.add_argument(
+        "--out", type=Path, help="folder for everything (default: out/<recipe or model>, with several recipes out)"
+    )
+    add_engine_options(parser)
     return parser
 
 
-def settings(arguments: argparse.Namespace) -> Recipe:
-    """The recipe that the command line asks for; ``--model`` without ``--recipe`` takes the general defaults.
+def planned(arguments: argparse.Namespace) -> list[Work]:
+    """What the command line asks for; ``--model`` without ``--recipe`` takes the general defaults.
 
     Raises:
-        UserError: there is no such recipe.
+        UserError: there is no such recipe or holdout, or options do not go together.
     """
+    names = list(dict.fromkeys(arguments.recipe or [DEFAULT_RECIPE]))
+    if len(names) > 1 and arguments.model:
+        raise UserError("--model replaces the model of one recipe; give one --recipe")
     if arguments.model and not arguments.recipe:
-        recipe = Recipe(Path(arguments.model).name, arguments.model, Generation(limit=DEFAULT_LIMIT))
+        name = re.sub(r"[^\w.-]", "-", Path(arguments.model).name)
+        recipes = [Recipe(name, arguments.model, generation=Generation(limit=DEFAULT_LIMIT))]
     else:
-        recipe = load_recipe(arguments.recipe or DEFAULT_RECIPE)
+        recipes = [load_recipe(name) for name in names]
         if arguments.model:
-            recipe = dataclasses.replace(
-                recipe, name=f"{recipe.name}-{Path(arguments.model).name}", model=arguments.model, base_model=""
-            )
-    names = ("limit", "cells", "guided")
-    chosen = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    return dataclasses.replace(recipe, generation=dataclasses.replace(recipe.generation, **chosen))
+            name = f"{recipes[0].name}-{Path(arguments.model).name}"
+            recipes = [dataclasses.replace(recipes[0], name=name, model=arguments.model, base_model="")]
+    given = {name: getattr(arguments, name) for name in ("limit", "cells", "guided")}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    works = []
+    for recipe in recipes:
+        generation = dataclasses.replace(recipe.generation, **chosen)
+        own = EngineSettings(generation.engine, dtype=generation.dtype, batch_size=generation.batch_size)
+        engine = chosen_settings(arguments, own)
+        if engine.name == "openai" and arguments.train:
+            raise UserError("--train needs the model itself; an endpoint only answers")
+        if len(recipes) > 1:
+            out = (arguments.out or Path("out")) / recipe.name
+        else:
+            out = arguments.out or Path("out") / recipe.name
+        if out.is_file():
+            raise UserError(f"{out}: is a file; give a folder as --out")
+        recipe = dataclasses.replace(recipe, generation=generation)
+        works.append(Work(recipe, engine, named_holdouts(arguments.train), out))
+    return works
 
 
 def named_holdouts(names: Sequence[str] | None) -> tuple[Holdout, ...]:
@@ -115,37 +178,39 @@ def build(benchmark: str | None, out: Path) -> Artifact:
     return resolve(str(out / "benchmark"), "dataset")
 
 
-def answer(recipe: Recipe, jobs: Sequence[Job], benchmark: Artifact, out: Path) -> Artifact:
+def answer(work: Work, benchmark: Artifact) -> Artifact:
     """All runs of the base model, generated by one engine; returns the model."""
+    from inference.engines import load_engine, model_artifact
     from inference.generate import generate, prompt_rows
-    from inference.transformers_engine import TransformersEngine
 
-    planned = [(each, prompt_rows(benchmark, each)) for each in base_runs(recipe, jobs)]
-    model = resolve(recipe.model, "model")
-    engine = TransformersEngine(model.path, recipe.generation.dtype, recipe.generation.batch_size)
+    runs = list(base_runs(work.recipe, work.jobs))
+    rows = [prompt_rows(benchmark, each) for each in runs]
+    model = model_artifact(work.engine, work.recipe.model)
+    engine = load_engine(work.settings(runs), model, None, runs[0].sampling, work.recipe.generation.guided)
     print(f"  {model.id} ({model.revision}), {engine.version}", flush=True)
-    for each, rows in planned:
-        generate(each, rows, model, engine, out / "outputs")
+    for each, asked in zip(runs, rows, strict=True):
+        generate(each, asked, model, engine, work.out / "outputs")
+    close(engine)
     return model
 
 
-def train_adapters(
-    recipe: Recipe, jobs: Sequence[Job], holdouts: Sequence[Holdout], benchmark: Artifact, model: Artifact, out: Path
-) -> list[Path]:
-    """The SFT rows of the base model's beliefs, and the adapter of every job; returns the adapters' folders."""
-    from builders.sft import Benchmark, write_sets
-    from training.sft import train
+def close(engine: Engine) -> None:
+    """Lets the workers of a cluster go: their share of it is needed for what comes next."""
+    if hasattr(engine, "close"):
+        engine.close()
 
-    tasks, styles = (list(dict.fromkeys(getattr(job, name) for job in jobs)) for name in ("task", "style"))
-    outputs = resolve(str(out / "outputs"), "dataset")
-    sets = write_sets(out / "sft", outputs, Benchmark(benchmark), tasks, styles, holdouts)
-    print("\n".join(f"  {note}" for note in sets.notes()), flush=True)
-    data = resolve(str(out / "sft"), "dataset")
-    folders = []
-    for job in jobs:
-        print(f"  {job.config}", flush=True)
-        folders.append(train(job, recipe, data, model, out / "adapters" / f"{recipe.name}-{job.config}"))
-    return folders
+
+def sets(work: Work, benchmark: Artifact, model: Artifact) -> list[Task]:
+    """The SFT rows of the base model's beliefs; what is to be trained on them."""
+    from builders.sft import Benchmark, write_sets
+    from training.sweep import Task
+
+    tasks, styles = (list(dict.fromkeys(getattr(job, name) for job in work.jobs)) for name in ("task", "style"))
+    outputs = resolve(str(work.out / "outputs"), "dataset")
+    written = write_sets(work.out / "sft", outputs, Benchmark(benchmark), tasks, styles, work.holdouts)
+    print("\n".join(f"  {note}" for note in written.notes()), flush=True)
+    data = resolve(str(work.out / "sft"), "dataset")
+    return [Task(job, work.recipe, data, model, work.adapter(job)) for job in work.jobs]
 
 
 def adapted_runs(recipe: Recipe, job: Job) -> tuple[Run, Run]:
@@ -157,7 +222,7 @@ def adapted_runs(recipe: Recipe, job: Job) -> tuple[Run, Run]:
     return run, run.resampled(PROMPTS)
 
 
-def check_trainable(recipe: Recipe, jobs: Sequence[Job], benchmark: Artifact) -> None:
+def check_trainable(work: Work, benchmark: Artifact) -> None:
     """Finds out before the long work whether its later stages can run.
 
     Raises:
@@ -167,67 +232,109 @@ def check_trainable(recipe: Recipe, jobs: Sequence[Job], benchmark: Artifact) ->
     from training.base import check_libraries
 
     check_libraries()
-    for each in adapted_runs(recipe, jobs[0]):
+    for each in adapted_runs(work.recipe, work.jobs[0]):
         prompt_rows(benchmark, each)
 
 
-def answer_adapted(
-    recipe: Recipe, jobs: Sequence[Job], folders: Sequence[Path], benchmark: Artifact, model: Artifact, out: Path
-) -> None:
-    """The answers of every adapter."""
+def answer_adapted(work: Work, benchmark: Artifact, model: Artifact) -> None:
+    """The answers of every adapter, and the routed system of every holdout."""
     from inference.adapters import read_adapter
+    from inference.engines import load_engine
     from inference.generate import generate, prompt_rows
-    from inference.transformers_engine import TransformersEngine
 
-    for job, folder in zip(jobs, folders, strict=True):
-        adapter = read_adapter(resolve(str(folder), "model"), model)
-        engine = TransformersEngine(model.path, recipe.generation.dtype, recipe.generation.batch_size, adapter.path)
-        for each in adapted_runs(recipe, job):
+    for job in work.jobs:
+        adapter = read_adapter(resolve(str(work.adapter(job)), "model"), model)
+        runs = adapted_runs(work.recipe, job)
+        engine = load_engine(work.settings(runs), model, adapter, runs[0].sampling, guided=False)
+        for each in runs:
             rows = prompt_rows(benchmark, each)
-            generate(dataclasses.replace(each, adapter=adapter), rows, model, engine, out / "outputs")
+            generate(dataclasses.replace(each, adapter=adapter), rows, model, engine, work.out / "outputs")
+        close(engine)
+    compose(work, benchmark)
 
 
-def compose(jobs: Sequence[Job], holdouts: Sequence[Holdout], benchmark: Artifact, out: Path) -> None:
+def systems(work: Work) -> list[str]:
+    """The holdouts that have a gate and a specialist."""
+    trained = {(job.task, job.style, job.holdout) for job in work.jobs}
+    pair = (("decidability", "direct"), ("complete", "cot"))
+    return [each.name for each in work.holdouts if {(*kind, each.name) for kind in pair} <= trained]
+
+
+def compose(work: Work, benchmark: Artifact) -> None:
     """The routed system of every holdout that has a gate and a specialist; the answers are there already."""
     from inference.route import System, route
 
-    trained = {(job.task, job.style, job.holdout) for job in jobs}
-    outputs = str(out / "outputs")
-    for each in holdouts:
-        if {("decidability", "direct", each.name), ("complete", "cot", each.name)} <= trained:
-            route(System(outputs, outputs, holdout=each.name), benchmark, _no_engine, out / "outputs")
+    outputs = str(work.out / "outputs")
+    for name in systems(work):
+        route(System(outputs, outputs, holdout=name), benchmark, _no_engine, work.out / "outputs")
 
 
 def _no_engine(model: Artifact, adapter: object) -> NoReturn:
     raise AssertionError("the specialist's answers are outputs, nothing is generated")
 
 
+def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]:
+    """How far every part of the work is; without the benchmark it is not known how many prompts a run has."""
+    from builders.states import State
+    from inference.generate import prompt_rows
+    from inference.states import run_state
+    from training.sweep import adapter_state
+
+    def state(work: Work, each: Run, config: str, stage: str) -> State:
+        prompts = None if benchmark is None else len(prompt_rows(benchmark, each))
+        return run_state(work.out / "outputs", config, each.split, prompts, stage)
+
+    for work in works:
+        for each in base_runs(work.recipe, work.jobs):
+            yield state(work, each, each.config, "base")
+        for job in work.jobs:
+            there = (work.out / "sft" / job.config).is_dir()
+            yield State("sft", job.config, "done" if there else "waiting")
+        for job in work.jobs:
+            yield adapter_state(work.adapter(job), work.recipe.training.steps(job.task, job.style))
+        for job in work.jobs:
+            for each in adapted_runs(work.recipe, job):
+                ending = "-resample" if each.resample else ""
+                yield state(work, each, f"sft-{job.style}-{job.task}-{job.holdout}{ending}", "adapted")
+        for name in systems(work):
+            yield run_state(work.out / "outputs", f"routed-{name}", "test", None, "routed")
+
+
 def main() -> int:
-    """Parses the command line and runs the pipeline."""
+    """Parses the command line and runs the pipeline, or says how far it is."""
     arguments = _parser().parse_args()
-    recipe, holdouts = settings(arguments), named_holdouts(arguments.train)
-    jobs = [Job(*kind.split("-"), each.name) for each in holdouts for kind in recipe.training.adapters]
-    out = arguments.out or Path("out") / recipe.name
-    if out.is_file():
-        raise UserError(f"{out}: is a file; give a folder as --out")
+    works = planned(arguments)
+    together = arguments.out or (Path("out") if len(works) > 1 else works[0].out)
+    if arguments.command == "status":
+        from builders.states import state_table
+
+        there = arguments.benchmark or (together / "benchmark" if (together / "benchmark").is_dir() else None)
+        print(state_table(list(states(works, resolve(str(there), "dataset") if there else None))))
+        return 0
     start = time.monotonic()
-    _announce(recipe, jobs)
+    for work in works:
+        _announce(work)
     _stage("benchmark", start)
-    benchmark = build(arguments.benchmark, out)
-    if jobs:
-        check_trainable(recipe, jobs, benchmark)
+    benchmark = build(arguments.benchmark, together)
+    for work in works:
+        if work.jobs:
+            check_trainable(work, benchmark)
     _stage("answers of the base model", start)
-    model = answer(recipe, jobs, benchmark, out)
-    if jobs:
+    models = [answer(work, benchmark) for work in works]
+    if arguments.train:
+        from training.sweep import sweep
+
         _stage("adapters", start)
-        folders = train_adapters(recipe, jobs, holdouts, benchmark, model, out)
+        tasks = [task for work, model in zip(works, models, strict=True) for task in sets(work, benchmark, model)]
+        sweep(tasks, arguments.on)
         _stage("answers of the adapters", start)
-        answer_adapted(recipe, jobs, folders, benchmark, model, out)
-        compose(jobs, holdouts, benchmark, out)
+        for work, model in zip(works, models, strict=True):
+            answer_adapted(work, benchmark, model)
     _stage("report", start)
     from evaluate_metrics.report import write_report
 
-    report = write_report([resolve(str(out / "outputs"), "dataset")], benchmark, out / "report")
+    outputs = [resolve(str(work.out / "outputs"), "dataset") for work in works]
+    report = write_report(outputs, benchmark, together / "report")
     print(f"\n{report.table}\n")
     for note in report.notes:
         print(f"note: {note}")
@@ -235,12 +342,13 @@ def main() -> int:
     return 0
 
 
-def _announce(recipe: Recipe, jobs: Sequence[Job]) -> None:
-    generation = recipe.generation
+def _announce(work: Work) -> None:
+    generation = work.recipe.generation
     cases = f"{generation.limit} test cases" if generation.limit else "all 80 test cases"
     items = f", {generation.cells} items of each" if generation.cells else ""
-    trained = f", {len(jobs)} adapters" if jobs else ""
-    print(f"{recipe.name}: {cases}{items}, {'guided' if generation.guided else 'free'} decoding{trained}", flush=True)
+    trained = f", {len(work.jobs)} adapters" if work.jobs else ""
+    decoding = "guided" if generation.guided else "free"
+    print(f"{work.recipe.name}: {cases}{items}, {decoding} decoding{trained}", flush=True)
 
 
 def _stage(name: str, start: float) -> None:

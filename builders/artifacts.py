@@ -10,7 +10,7 @@ revision, so that outputs always say exactly which weights they came from.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,11 +27,29 @@ MODEL_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]
 
 @dataclass(frozen=True)
 class Artifact:
-    """A resolved artifact: the id to record, the folder to read, the commit or ``sha256-…`` that pins it."""
+    """A resolved artifact: the id to record, the folder to read, the commit or ``sha256-…`` that pins it.
+
+    ``reference`` leads to the same files on another machine: a pinned Hub id, or the folder's place.
+    """
 
     id: str
     path: Path
     revision: str
+    reference: str = field(default="", compare=False)
+
+    def here(self, kind: Kind) -> Artifact:
+        """The same files on this machine, which may be another than the one that resolved the reference.
+
+        Raises:
+            UserError: the reference leads to no files here, or to other ones.
+        """
+        found = resolve(self.reference, kind)
+        if found.revision != self.revision:
+            raise UserError(
+                f"{self.reference}: other files on another machine ({found.revision}, not {self.revision}); give a Hub "
+                "id, or a folder that all machines see"
+            )
+        return replace(found, id=self.id)
 
 
 def resolve(reference: str, kind: Kind) -> Artifact:
@@ -46,7 +64,8 @@ def resolve(reference: str, kind: Kind) -> Artifact:
         return resolve_packaged(reference)
     folder = Path(reference).expanduser()
     if reference and folder.is_dir():
-        return Artifact(folder.resolve().name, folder.resolve(), folder_digest(folder))
+        folder = folder.resolve()
+        return Artifact(folder.name, folder, folder_digest(folder), str(folder))
     repo_id, _, revision = reference.partition("@")
     if folder.exists() or repo_id.startswith((".", "/", "~")) or repo_id.count("/") != 1:
         raise UserError(f"{reference}: no such folder, and not a Hub id of the form org/name or org/name@revision")
@@ -71,7 +90,7 @@ def _snapshot(repo_id: str, revision: str | None, kind: Kind) -> Artifact:
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"{where}: not cached here, and the Hub cannot be reached ({reason}); give a folder") from None
-    return Artifact(repo_id, path, path.name)
+    return Artifact(repo_id, path, path.name, f"{repo_id}@{path.name}")
 
 
 def folder_digest(folder: Path) -> str:

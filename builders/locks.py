@@ -32,3 +32,15 @@ def locked(path: Path, taken: str | None = None) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(f"{taken}; wait for it or choose another --out") from None
         yield
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process of this machine holds the lock at ``path``."""
+    try:
+        with path.open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -58,7 +58,7 @@ def resolve_packaged(reference: str) -> Artifact:
         gguf = _find(model)
         print(f"{reference}: dequantising {model.file} into {folder} (once)", file=sys.stderr)
         _dequantise(gguf, folder)
-    return Artifact(f"{name}/{model.file}", folder, f"sha256-{model.sha256[:16]}")
+    return Artifact(f"{name}/{model.file}", folder, f"sha256-{model.sha256[:16]}", reference)
 
 
 def _find(model: PackagedModel) -> Path:

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,10 @@ PROBE = "Estimate the probability that the event occurs, weigh the costs of both
 
 @dataclass(frozen=True)
 class Adapter:
-    """A checked adapter: what it is, and the task, style and framing holdout of its training where it tells them."""
+    """A checked adapter: what it is, and the task, style and framing holdout of its training where it tells them.
+
+    ``reference`` leads to the same files on another machine.
+    """
 
     id: str
     path: Path
@@ -43,6 +46,12 @@ class Adapter:
     task: str | None = None
     style: str | None = None
     holdout: str | None = None
+    reference: str = field(default="", compare=False)
+
+    @property
+    def artifact(self) -> Artifact:
+        """Where it was read from."""
+        return Artifact(self.id, self.path, self.revision, self.reference)
 
     def config(self, task: str, style: str, guided: bool) -> str:
         """The config name of a run with this adapter, e.g. ``sft-cot-complete-full-hedge`` or ``...-elicitation``."""
@@ -69,9 +78,10 @@ def read_adapter(artifact: Artifact, base: Artifact) -> Adapter:
         _check_run(artifact.path, run)
         found = {"model": (run["model"], base.id), "revision": (run["model_revision"], base.revision)}
         _refuse_other_base(artifact.path, found)
-        return Adapter(artifact.id, artifact.path, artifact.revision, run["task"], run["style"], run["holdout"])
+        trained = (run["task"], run["style"], run["holdout"])
+        return Adapter(artifact.id, artifact.path, artifact.revision, *trained, artifact.reference)
     _check_named_base(artifact.path, config, base)
-    return Adapter(artifact.id, artifact.path, artifact.revision)
+    return Adapter(artifact.id, artifact.path, artifact.revision, reference=artifact.reference)
 
 
 def is_adapter(folder: Path) -> bool:

@@ -37,6 +37,8 @@ class EngineSettings:
         timeout: seconds for one try.
         prices: USD per million tokens of prompts and of answers.
         key_variable: the environment variable that holds an endpoint's key.
+        on: where engines run: None is this process, ``ray`` or ``ray://address`` the machines of a cluster.
+        workers: engines on a cluster.
     """
 
     name: str = "transformers"
@@ -48,6 +50,8 @@ class EngineSettings:
     timeout: float | None = None
     prices: tuple[float, float] | None = None
     key_variable: str | None = None
+    on: str | None = None
+    workers: int | None = None
 
 
 LOCAL, SERVED = ("transformers", "vllm"), ("openai",)
@@ -56,6 +60,7 @@ TAKEN_BY = {
     "timeout": SERVED, "prices": SERVED, "key_variable": SERVED,
 }  # fmt: skip
 """The engines that take a setting."""
+ANYWHERE = ("on", "workers")
 
 
 def add_engine_options(command: argparse.ArgumentParser) -> None:
@@ -85,6 +90,12 @@ def add_engine_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--key-variable", metavar="NAME", help="openai: environment variable of the key (default: OPENAI_API_KEY)"
     )
+    command.add_argument(
+        "--on", metavar="RAY", help="ray, or ray://host:10001: engines on the machines of a Ray cluster (default: here)"
+    )
+    command.add_argument(
+        "--workers", type=int, metavar="N", help="with --on: engines (default: one for each GPU, else each machine)"
+    )
 
 
 def chosen_settings(arguments: argparse.Namespace, base: EngineSettings = EngineSettings()) -> EngineSettings:
@@ -93,13 +104,13 @@ def chosen_settings(arguments: argparse.Namespace, base: EngineSettings = Engine
     Raises:
         UserError: an option is for another engine, makes no sense, or is missing.
     """
-    values: dict[str, Any] = {name: getattr(arguments, name) for name in TAKEN_BY}
+    values: dict[str, Any] = {name: getattr(arguments, name) for name in (*TAKEN_BY, *ANYWHERE)}
     if values["prices"] is not None:
         values["prices"] = tuple(values["prices"])
     given = {name: value for name, value in values.items() if value is not None}
     name = arguments.engine or base.name
     for option in given:
-        if name not in TAKEN_BY[option]:
+        if name not in TAKEN_BY.get(option, (name,)):
             raise UserError(f"--{option.replace('_', '-')} is for --engine {' or '.join(TAKEN_BY[option])}, not {name}")
     if name != base.name:
         base = EngineSettings(name)
@@ -114,7 +125,8 @@ def check_settings(settings: EngineSettings) -> None:
     Raises:
         UserError: names the option.
     """
-    for option, unit in (("batch_size", "prompts"), ("context", "tokens"), ("concurrency", "requests")):
+    units = {"batch_size": "prompts", "context": "tokens", "concurrency": "requests", "workers": "engines"}
+    for option, unit in units.items():
         value = getattr(settings, option)
         if value is not None and value < 1:
             raise UserError(f"--{option.replace('_', '-')} is {value}; give a number of {unit}, at least 1")
@@ -122,6 +134,10 @@ def check_settings(settings: EngineSettings) -> None:
         raise UserError(f"--timeout is {settings.timeout}; give a number of seconds")
     if settings.name in SERVED and settings.base_url is None:
         raise UserError("--engine openai needs --base-url, e.g. http://localhost:8000/v1")
+    if settings.on is not None and settings.on != "ray" and not settings.on.startswith("ray://"):
+        raise UserError(f"--on is {settings.on!r}; give ray, or ray://host:port")
+    if settings.workers is not None and settings.on is None:
+        raise UserError("--workers is for --on ray")
 
 
 def model_artifact(settings: EngineSettings, reference: str) -> Artifact:
@@ -137,7 +153,12 @@ def model_artifact(settings: EngineSettings, reference: str) -> Artifact:
     name, _, revision = reference.partition("@")
     if not name:
         raise UserError(f"--model {reference!r} names no model; give the name that the endpoint serves it under")
-    return Artifact(name, Path(), revision or UNVERSIONED)
+    return Artifact(name, Path(), revision or UNVERSIONED, reference)
+
+
+def alone(settings: EngineSettings) -> EngineSettings:
+    """The settings of one engine of those on a cluster."""
+    return dataclasses.replace(settings, on=None, workers=None)
 
 
 def load_engine(
@@ -148,6 +169,10 @@ def load_engine(
     Raises:
         UserError: the model cannot be loaded or reached, the adapter does not fit, or a library is missing.
     """
+    if settings.on is not None:
+        from inference.cluster import Assignment, RayEngine
+
+        return RayEngine(settings.on, settings.workers, Assignment(alone(settings), model, adapter, sampling, guided))
     folder = adapter.path if adapter else None
     if settings.name == "openai":
         from inference.openai_engine import OpenAIEngine

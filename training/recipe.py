@@ -66,7 +66,8 @@ class Generation:
     def room(self, kinds: Iterable[tuple[str, str]]) -> int | None:
         """The largest context that one of these tasks and styles is to have; None if one is left to the model."""
         rooms = [by_kind(self.context, task, style, None) for task, style in kinds]
-        return None if None in rooms else max(rooms, default=None)
+        known = [room for room in rooms if room is not None]
+        return max(known) if known and len(known) == len(rooms) else None
 
 
 @dataclass(frozen=True)
