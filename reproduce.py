@@ -26,6 +26,7 @@ from builders.artifacts import Artifact, resolve
 from builders.cli import run
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS, Holdout, holdout
+from builders.remote import local_folder
 from builders.styles import ELICITED_WITH
 from inference.engines import EngineSettings, add_engine_options, chosen_settings
 from training.recipe import Generation, Recipe, load_recipe
@@ -93,14 +94,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--guided", action=argparse.BooleanOptionalAction, help="constrain answers to the final block")
     parser.add_argument("--benchmark", help="a published benchmark, by id or folder (default: build it)")
     parser.add_argument(
-        "--out", type=Path, help="folder for everything (default: out/<recipe or model>, with several recipes out)"
+        "--out", help="folder or URL for everything (default: out/<recipe or model>, with several recipes out)"
     )
     add_engine_options(parser)
     return parser
 
 
-def planned(arguments: argparse.Namespace) -> list[Work]:
-    """What the command line asks for; ``--model`` without ``--recipe`` takes the general defaults.
+def planned(arguments: argparse.Namespace, folder: Path | None) -> list[Work]:
+    """What the command line asks for, in ``folder`` or the place of the recipe's name.
+
+    ``--model`` without ``--recipe`` takes the general defaults.
 
     Raises:
         UserError: there is no such recipe or holdout, or options do not go together.
@@ -125,10 +128,7 @@ def planned(arguments: argparse.Namespace) -> list[Work]:
         engine = chosen_settings(arguments, own)
         if engine.name == "openai" and arguments.train:
             raise UserError("--train needs the model itself; an endpoint only answers")
-        if len(recipes) > 1:
-            out = (arguments.out or Path("out")) / recipe.name
-        else:
-            out = arguments.out or Path("out") / recipe.name
+        out = (folder or Path("out")) / recipe.name if folder is None or len(recipes) > 1 else folder
         if out.is_file():
             raise UserError(f"{out}: is a file; give a folder as --out")
         recipe = dataclasses.replace(recipe, generation=generation)
@@ -303,8 +303,15 @@ def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]
 def main() -> int:
     """Parses the command line and runs the pipeline, or says how far it is."""
     arguments = _parser().parse_args()
-    works = planned(arguments)
-    together = arguments.out or (Path("out") if len(works) > 1 else works[0].out)
+    if arguments.out is None:
+        return _run(arguments, None)
+    with local_folder(arguments.out) as folder:
+        return _run(arguments, folder)
+
+
+def _run(arguments: argparse.Namespace, folder: Path | None) -> int:
+    works = planned(arguments, folder)
+    together = folder or (Path("out") if len(works) > 1 else works[0].out)
     if arguments.command == "status":
         from builders.states import state_table
 

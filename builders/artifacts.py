@@ -1,6 +1,7 @@
-"""Names of artifacts: ``org/name``, ``org/name@revision`` or a local folder, resolved to a pinned local snapshot.
+"""Names of artifacts: ``org/name``, ``org/name@revision`` or a folder, resolved to a pinned local snapshot.
 
-A model may also be ``package:NAME``, one that a Python package carries (see ``packaged``).
+A folder may lie anywhere that fsspec reaches (``s3://bucket/run/outputs``). A model may also be ``package:NAME``, one
+that a Python package carries (see ``packaged``).
 
 A Hub id is always resolved to one commit and read from that snapshot's folder, never by ``load_dataset(id)``: offline,
 the latter returns whatever was cached last, whatever the revision. A local folder has the digest of its files as
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from builders.errors import UserError
+from builders.remote import fetch, is_remote, shared
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -62,10 +64,15 @@ def resolve(reference: str, kind: Kind) -> Artifact:
         from builders.packaged import resolve_packaged
 
         return resolve_packaged(reference)
+    if is_remote(reference):
+        folder = fetch(reference)
+        if not any(not path.name.startswith(".") for path in folder.iterdir()):
+            raise UserError(f"{reference}: no such folder, or nothing in it")
+        return Artifact(folder.name, folder, folder_digest(folder), reference)
     folder = Path(reference).expanduser()
     if reference and folder.is_dir():
         folder = folder.resolve()
-        return Artifact(folder.name, folder, folder_digest(folder), str(folder))
+        return Artifact(folder.name, folder, folder_digest(folder), shared(folder))
     repo_id, _, revision = reference.partition("@")
     if folder.exists() or repo_id.startswith((".", "/", "~")) or repo_id.count("/") != 1:
         raise UserError(f"{reference}: no such folder, and not a Hub id of the form org/name or org/name@revision")

@@ -9,6 +9,7 @@ from pathlib import Path
 from builders.artifacts import Artifact, resolve
 from builders.cli import run as run_command
 from builders.errors import UserError
+from builders.remote import local_folder
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter, read_adapter
 from inference.engines import add_engine_options, chosen_settings, load_engine, model_artifact
@@ -90,7 +91,7 @@ def _add_generation_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--top-p", type=float, default=0.95, help="(default: %(default)s)")
     command.add_argument("--max-tokens", type=int, help="generation budget (default: 128 for direct, else 3,500)")
     command.add_argument("--seed", type=int, default=124, help="base seed (default: %(default)s)")
-    command.add_argument("--out", type=Path, required=True, help="the outputs folder; runs with other names are kept")
+    command.add_argument("--out", required=True, help="the outputs folder, or its URL; runs with other names are kept")
 
 
 def _sampling(a: argparse.Namespace, style: str) -> Sampling:
@@ -118,7 +119,8 @@ def _generate(a: argparse.Namespace) -> Path:
     adapter = read_adapter(resolve(a.adapter, "model"), model) if a.adapter is not None else None
     run = dataclasses.replace(run, adapter=adapter)
     engine = load_engine(settings, model, adapter, run.sampling, run.guided)
-    return generate(run, rows, model, engine, a.out)
+    with local_folder(a.out) as out:
+        return generate(run, rows, model, engine, out)
 
 
 def _route(a: argparse.Namespace) -> Path:
@@ -128,7 +130,8 @@ def _route(a: argparse.Namespace) -> Path:
     def load(model: Artifact, adapter: Adapter) -> Engine:
         return load_engine(settings, model, adapter, system.sampling, guided=False)
 
-    return route(system, resolve(a.benchmark, "dataset"), load, a.out)
+    with local_folder(a.out) as out:
+        return route(system, resolve(a.benchmark, "dataset"), load, out)
 
 
 def main() -> int:

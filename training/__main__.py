@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from pathlib import Path
 
 from builders.artifacts import resolve
 from builders.cli import run
+from builders.remote import local_folder
 from training.recipe import load_recipe
 from training.sft import Job, check_job, train
 
@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     sft.add_argument("--style", required=True, help="direct or cot")
     sft.add_argument("--holdout", required=True, help="the framing holdout, e.g. full-hedge")
     sft.add_argument("--data", required=True, metavar="ID", help="the SFT sets: folder or org/name[@revision]")
-    sft.add_argument("--out", type=Path, required=True, metavar="DIR", help="the adapter's folder")
+    sft.add_argument("--out", required=True, metavar="DIR", help="the adapter's folder, or its URL")
     return parser
 
 
@@ -40,7 +40,8 @@ def main() -> int:
     if a.model:
         recipe = dataclasses.replace(recipe, model=a.model, base_model="")
     data, base = resolve(a.data, "dataset"), resolve(recipe.model, "model")
-    print(train(job, recipe, data, base, a.out))
+    with local_folder(a.out) as out:
+        print(train(job, recipe, data, base, out))
     return 0
 
 

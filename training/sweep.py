@@ -8,6 +8,7 @@ or be started again at any point. One that fails does not stop the others; its m
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from builders.artifacts import Artifact
 from builders.errors import UserError
 from builders.hardware import connect, share
 from builders.locks import is_locked
+from builders.remote import local_folder, refresh, shared
 from builders.states import State
 from training.adapter import WEIGHTS
 from training.recipe import Recipe
@@ -35,6 +37,8 @@ class Task:
     data: Artifact
     base: Artifact
     out: Path
+    place: str = ""
+    """Where another machine finds ``out``."""
 
 
 def error_file(out: Path) -> Path:
@@ -72,7 +76,7 @@ def _on_cluster(tasks: Sequence[Task], on: str) -> Any:
     _, resources = share(None)
     # A lost machine is another try, from the latest checkpoint; an error of the training itself is not.
     remote = ray.remote(_trained_elsewhere).options(max_retries=3, **resources)
-    pending = {remote.remote(task): task for task in tasks}
+    pending = {remote.remote(dataclasses.replace(task, place=shared(task.out))): task for task in tasks}
     print(f"  {len(pending)} adapters on {on}, each with {resources}", flush=True)
     while pending:
         (ready, *_), _ = ray.wait(list(pending), num_returns=1)
@@ -82,6 +86,7 @@ def _on_cluster(tasks: Sequence[Task], on: str) -> Any:
         except ray.exceptions.RayError as error:
             message = (str(error).strip() or type(error).__name__).splitlines()[0]
             _note(task, message)
+        refresh(task.out)
         print(f"  {task.out.name} {'trained' if message is None else f'failed: {message}'}; {len(pending)} left")
         if message is not None:
             yield task.out.name, message
@@ -94,7 +99,8 @@ def _trained_elsewhere(task: Task) -> str | None:
     except UserError as error:
         _note(task, str(error))
         return str(error)
-    return _trained(Task(task.job, task.recipe, data, base, task.out))
+    with local_folder(task.place) as out:
+        return _trained(Task(task.job, task.recipe, data, base, out))
 
 
 def _trained(task: Task) -> str | None:
