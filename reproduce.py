@@ -35,7 +35,6 @@ from training.sft import Job
 if TYPE_CHECKING:
     from builders.states import State
     from inference.generate import Run
-    from inference.requests import Engine
     from training.sweep import Task
 
 DEFAULT_RECIPE = "smollm2-135m-cpu"
@@ -190,14 +189,8 @@ def answer(work: Work, benchmark: Artifact) -> Artifact:
     print(f"  {model.id} ({model.revision}), {engine.version}", flush=True)
     for each, asked in zip(runs, rows, strict=True):
         generate(each, asked, model, engine, work.out / "outputs")
-    close(engine)
+    engine.close()
     return model
-
-
-def close(engine: Engine) -> None:
-    """Lets the workers of a cluster go: their share of it is needed for what comes next."""
-    if hasattr(engine, "close"):
-        engine.close()
 
 
 def sets(work: Work, benchmark: Artifact, model: Artifact) -> list[Task]:
@@ -249,7 +242,7 @@ def answer_adapted(work: Work, benchmark: Artifact, model: Artifact) -> None:
         for each in runs:
             rows = prompt_rows(benchmark, each)
             generate(dataclasses.replace(each, adapter=adapter), rows, model, engine, work.out / "outputs")
-        close(engine)
+        engine.close()
     compose(work, benchmark)
 
 

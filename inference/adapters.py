@@ -152,26 +152,19 @@ def _check_named_base(folder: Path, config: Mapping[str, Any], base: Artifact) -
         )
 
 
-def attach(model: Any, tokenizer: Any, folder: Path, merge: bool) -> Any:
-    """The model with the adapter's layers in place, or merged into its weights.
-
-    Merging costs nothing at each step, but rounds a small update away unless the weights are float32.
+def put_on(model: Any, folder: Path) -> Any:
+    """The model wrapped by PEFT with the adapter's layers in place.
 
     Raises:
-        UserError: the weights do not fit the model, some of them have no place in it, or they change nothing.
+        UserError: the weights do not fit the model, or some of them have no place in it.
     """
     import logging
-
-    import torch
 
     # PEFT imports bitsandbytes where it is installed, which warns that a kernel nobody asked for is not there.
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     from peft import LoraConfig, PeftModel
     from safetensors import SafetensorError
 
-    ids = torch.tensor([tokenizer.encode(PROBE)], device=model.device)
-    with torch.inference_mode():
-        before = model(ids).logits
     try:
         config = LoraConfig.from_pretrained(str(folder))
         config.inference_mode = True
@@ -183,6 +176,23 @@ def attach(model: Any, tokenizer: Any, folder: Path, merge: bool) -> Any:
     for what, names in (("missing", loaded.missing_keys), ("without a place", loaded.unexpected_keys)):
         if names:
             raise UserError(f"{folder}: the adapter does not fit the model ({len(names)} weights {what}: {names[0]})")
+    return adapted
+
+
+def attach(model: Any, tokenizer: Any, folder: Path, merge: bool) -> Any:
+    """The model with the adapter's layers in place, or merged into its weights.
+
+    Merging costs nothing at each step, but rounds a small update away unless the weights are float32.
+
+    Raises:
+        UserError: the weights do not fit the model, some of them have no place in it, or they change nothing.
+    """
+    import torch
+
+    ids = torch.tensor([tokenizer.encode(PROBE)], device=model.device)
+    with torch.inference_mode():
+        before = model(ids).logits
+    adapted = put_on(model, folder)
     placed = adapted.merge_and_unload() if merge else adapted.get_base_model()
     placed.eval()
     with torch.inference_mode():

@@ -8,6 +8,7 @@ this machine, or joins the one that ``RAY_ADDRESS`` names; ``--on ray://head:100
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import queue
@@ -28,7 +29,7 @@ from inference.requests import Completion, Request, Sampling
 
 SHARD = {"transformers": 32, "vllm": 64, "openai": 16}
 """Requests of a shard: one batch, or a part of what an engine keeps running."""
-AHEAD = {"transformers": 2, "vllm": 8, "openai": 4}
+AHEAD = {"transformers": 2, "vllm": 16, "openai": 4}
 """Shards that a worker has been given at most; those of one engine keep it full."""
 POLL_SECONDS = 1.0
 PATIENCE = 60.0
@@ -151,11 +152,14 @@ class RayEngine:
             UserError: the cluster cannot be reached or is too small, or a worker cannot load what it is assigned.
         """
         connect(on)
-        self.assignment = assignment
+        settings = assignment.settings
+        self.shard = SHARD[settings.name]
+        if settings.name == "transformers" and settings.batch_size:
+            self.shard = settings.batch_size
+        self.ahead = AHEAD[settings.name]
+        self.assignment = dataclasses.replace(assignment, settings=dataclasses.replace(settings, window=self.shard))
         self.count, self.resources = share(workers)
         self.lost = 0
-        self.shard = assignment.settings.batch_size or SHARD[assignment.settings.name]
-        self.ahead = AHEAD[assignment.settings.name]
         self.described: Described | None = None
         self.workers = [self._hired() for _ in range(self.count)]
         while not all(worker.place for worker in self.workers):

@@ -39,6 +39,7 @@ class EngineSettings:
         key_variable: the environment variable that holds an endpoint's key.
         on: where engines run: None is this process, ``ray`` or ``ray://address`` the machines of a cluster.
         workers: engines on a cluster.
+        window: requests that an engine draws ahead, to find those that begin alike.
     """
 
     name: str = "transformers"
@@ -52,6 +53,7 @@ class EngineSettings:
     key_variable: str | None = None
     on: str | None = None
     workers: int | None = None
+    window: int | None = None
 
 
 LOCAL, SERVED = ("transformers", "vllm"), ("openai",)
@@ -189,10 +191,14 @@ def load_engine(
             str(settings.base_url), model.id, **given, prices=settings.prices, guided=guided, sampling=sampling
         )
     dtype, batch_size = settings.dtype or "auto", settings.batch_size or BATCH_SIZE[settings.name]
+    engine: TransformersEngine | VllmEngine
     if settings.name == "vllm":
         from inference.vllm_engine import VllmEngine
 
-        return VllmEngine(model.path, dtype, settings.context, folder, batch_size)
-    from inference.transformers_engine import TransformersEngine
+        engine = VllmEngine(model.path, dtype, settings.context, folder, batch_size)
+    else:
+        from inference.transformers_engine import TransformersEngine
 
-    return TransformersEngine(model.path, dtype, batch_size, folder)
+        engine = TransformersEngine(model.path, dtype, batch_size, folder)
+    engine.window = settings.window or engine.window
+    return engine

@@ -97,6 +97,9 @@ class OpenAIEngine:
     def __repr__(self) -> str:
         return f"OpenAIEngine({self.endpoint.base_url!r}, {self.model!r})"
 
+    def close(self) -> None:
+        """Nothing is kept between runs: connections end with each."""
+
     # --- Before a run -------------------------------------------------------------------------------------------------
 
     def connect(self, sampling: Sampling) -> None:

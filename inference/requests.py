@@ -67,6 +67,10 @@ class Engine(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Frees what the engine holds; it gives no answers after this."""
+        ...
+
 
 def request_seed(item_id: str, base_seed: int) -> int:
     """(base_seed xor crc32(item_id)) mod 2^31: independent draws for the repetitions of a prompt (DESIGN §6.8)."""

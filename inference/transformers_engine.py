@@ -12,6 +12,7 @@ from builders.chat import render
 from builders.errors import UserError
 from builders.hardware import fast_dtype
 from inference.adapters import attach
+from inference.checkpoints import load_checkpoint, stop_ids
 from inference.requests import Completion, Request, Sampling
 
 BATCH_SIZE = 32
@@ -42,9 +43,9 @@ class TransformersEngine:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         if dtype == "auto":
             dtype = fast_dtype()
-        model, self.tokenizer = _load(folder, getattr(torch, dtype))
+        model, self.tokenizer = load_checkpoint(folder, dtype=getattr(torch, dtype))
         self.model = model.to(self.device).eval()
-        self.stop_ids = _stop_ids(self.model, self.tokenizer)
+        self.stop_ids = stop_ids(self.model, self.tokenizer)
         self.version = f"transformers {transformers.__version__}, torch {torch.__version__}, {dtype}"
         if adapter is not None:
             self.model = attach(self.model, self.tokenizer, adapter, merge=dtype == "float32")
@@ -52,6 +53,7 @@ class TransformersEngine:
         # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
         self.model.generation_config = transformers.GenerationConfig()
         self.batch_size = batch_size
+        self.window = WINDOW
         self.shares_prefix = shareable(self.model)
         if self.shares_prefix:
             use_grouped_attention(self.model)
@@ -67,11 +69,15 @@ class TransformersEngine:
         from inference.prefill import batches
 
         remaining = iter(requests)
-        while window := list(itertools.islice(remaining, max(WINDOW, self.batch_size))):
+        while window := list(itertools.islice(remaining, max(self.window, self.batch_size))):
             rendered = [(request, render(self.tokenizer, request.prompt)) for request in window]
             self._check_context(max(len(ids) for _, ids in rendered), sampling.max_tokens)
             for batch in batches(rendered, self.batch_size):
                 yield from self._batch(batch, sampling)
+
+    def close(self) -> None:
+        """Frees the model's memory; no answers after this."""
+        del self.model
 
     def _check_context(self, prompt_tokens: int, max_tokens: int) -> None:
         context = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
@@ -131,36 +137,3 @@ class TransformersEngine:
         text = str(self.tokenizer.decode(row[:end], skip_special_tokens=True, clean_up_tokenization_spaces=False))
         tokens = len(row) if end is None else end + 1
         return Completion(request.item_id, text, "length" if end is None else "stop", prompt_tokens, tokens)
-
-
-def _load(folder: Path, dtype: Any) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder, from safetensors and classes of transformers alone."""
-    import transformers
-    from safetensors import SafetensorError
-
-    transformers.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            output_loading_info=True,
-            use_safetensors=True,  # never unpickle a stranger's file
-            trust_remote_code=False,
-        )
-        model, loading = loaded
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"{folder}: not a model that transformers can load ({str(error).splitlines()[0]})") from error
-    if absent := sorted(loading["missing_keys"]):
-        # transformers fills them with random numbers and goes on.
-        raise UserError(
-            f"{folder}: not a model that transformers can load ({len(absent)} weights missing: {absent[0]} ...)"
-        )
-    return model, tokenizer
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
-    configured = model.generation_config.eos_token_id
-    ids = configured if isinstance(configured, list) else [configured]
-    return list(dict.fromkeys(i for i in (*ids, tokenizer.eos_token_id) if i is not None))

@@ -62,6 +62,7 @@ class VllmEngine:
         invariant = prepare(config)
         dtype = fast_dtype_of(config) if dtype == "auto" else dtype
         self.seats = seats
+        self.window = WINDOW
         self.engine: Any = start(folder, config, dtype, context, adapter, seats)
         self.context = int(self.engine.model_config.max_model_len)
         self.version = version_of(dtype, invariant, adapter is not None)
@@ -106,7 +107,7 @@ class VllmEngine:
 
     def _ordered(self, requests: Iterator[Request], max_tokens: int) -> Iterator[tuple[Request, list[int]]]:
         """Requests with their prompts' ids, a window at a time, those that begin alike one after the other."""
-        while window := list(itertools.islice(requests, max(WINDOW, self.seats))):
+        while window := list(itertools.islice(requests, max(self.window, self.seats))):
             rendered = [(request, render(self.tokenizer, request.prompt)) for request in window]
             self._check_context(max(len(ids) for _, ids in rendered), max_tokens)
             yield from sorted(rendered, key=lambda pair: pair[1])

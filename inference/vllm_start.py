@@ -21,7 +21,8 @@ from typing import Any
 
 from builders.errors import UserError
 from builders.hardware import fast_dtype
-from inference.adapters import CONFIG, WEIGHTS
+from inference.adapters import CONFIG, WEIGHTS, put_on
+from inference.checkpoints import load_checkpoint, stop_ids
 
 CPU_CONTEXT = 16_384
 """P1's largest context. Without a GPU as many prompt tokens as the context has are run at once, and fill memory."""
@@ -53,50 +54,14 @@ def read_model(folder: Path, adapter: Path | None) -> tuple[Any, Any, list[int]]
         UserError: the folder is no model that transformers can load, or the adapter does not fit it.
     """
     import transformers
-    from safetensors import SafetensorError
 
-    transformers.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        config: Any = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            folder,
-            device_map="meta",  # names and shapes alone
-            output_loading_info=True,
-            use_safetensors=True,  # never unpickle a stranger's file
-            trust_remote_code=False,
-        )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"{folder}: not a model that transformers can load ({reason(error)})") from error
-    model, loading = loaded
-    if absent := sorted(loading["missing_keys"]):
-        raise UserError(
-            f"{folder}: not a model that transformers can load ({len(absent)} weights missing: {absent[0]} ...)"
-        )
+    model, tokenizer = load_checkpoint(folder, device_map="meta")  # names and shapes alone
     if adapter is not None:
-        _check_fit(model, adapter)
-    configured = model.generation_config.eos_token_id
-    ids = configured if isinstance(configured, list) else [configured]
-    return config, tokenizer, list(dict.fromkeys(i for i in (*ids, tokenizer.eos_token_id) if i is not None))
-
-
-def _check_fit(model: Any, adapter: Path) -> None:
-    """Puts the adapter's layers on a model without numbers, as training did: names and shapes must be the same."""
-    from peft import LoraConfig, PeftModel
-    from safetensors import SafetensorError
-
-    try:
-        config = LoraConfig.from_pretrained(str(adapter))
-        config.inference_mode = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that numbers copied to where none are kept are lost
-            loaded = PeftModel(model, config).load_adapter(str(adapter), "default", is_trainable=False)
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, SafetensorError) as error:
-        raise UserError(f"{adapter}: the adapter does not fit the model ({reason(error)})") from error
-    for what, names in (("missing", loaded.missing_keys), ("without a place", loaded.unexpected_keys)):
-        if names:
-            raise UserError(f"{adapter}: the adapter does not fit the model ({len(names)} weights {what}: {names[0]})")
+            put_on(model, adapter)
+    config: Any = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return config, tokenizer, stop_ids(model, tokenizer)
 
 
 def prepare(config: Any) -> bool:

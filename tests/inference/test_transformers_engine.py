@@ -212,7 +212,7 @@ def test_requests_are_drawn_a_window_ahead_and_answered_alike(
             drawn.append(request)
             yield request
 
-    monkeypatch.setattr("inference.transformers_engine.WINDOW", 10)
+    monkeypatch.setattr(engine, "window", 10)
     assert engine.batch_size == 8
     answering = engine.generate(coming(), SAMPLING)
     found = [next(answering)]

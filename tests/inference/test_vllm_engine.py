@@ -1,14 +1,12 @@
-"""The vLLM engine: what it hands to vLLM, seen by a stand-in of vLLM's few names, and what the real one answers."""
+"""The vLLM engine: what is refused before vLLM is asked, and, where vLLM is installed, what it answers (slow)."""
 
 import dataclasses
 import importlib.util
-import json
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,18 +14,16 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from builders.chat import render
 from builders.errors import UserError
 from evaluate_metrics.coherence.parsing import decidability_fields, parse
-from inference.adapters import WEIGHTS
+from inference.adapters import CONFIG, WEIGHTS
 from inference.grammar import answer_grammar
 from inference.requests import Completion, Request, Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
 from inference.vllm_engine import VllmEngine
-from inference.vllm_start import ENVIRONMENT
+from inference.vllm_start import ENVIRONMENT, served_names
 
 Row = dict[str, Any]
-Variant = Callable[..., Path]
 SAMPLING = Sampling(max_tokens=12)
 GREEDY = Sampling(temperature=0, max_tokens=12)
 
@@ -53,316 +49,47 @@ def requests(rows: dict[str, list[Row]]) -> list[Request]:
     return requests_for([*rows["complete"][:16], *rows["decidability"][-4:], *rows["elicitation"][:5]])
 
 
-# --- What the engine hands to vLLM ------------------------------------------------------------------------------------
-
-
-class Core:
-    """A stand-in of vLLM's LLMEngine: an answer takes as many steps as its prompt's budget allows it tokens."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.settings = settings
-        length = settings["max_model_len"]
-        self.model_config = SimpleNamespace(max_model_len=512 if length == -1 else length)
-        self.engine_core = SimpleNamespace(shutdown=lambda: self.events.append("shutdown"))
-        self.running: dict[str, Any] = {}
-        self.events: list[str] = []
-        self.seen: list[SimpleNamespace] = []
-        self.most = 0
-        self.reason = "stop"
-        self.shift = 0.5
-        self.unplaced: list[str] = []
-
-    def add_request(self, key: str, prompt: Any, params: Any, lora_request: Any = None) -> None:
-        added = SimpleNamespace(key=key, ids=prompt["ids"], params=params, lora=lora_request, steps=0)
-        self.running[key] = added
-        self.seen.append(added)
-        self.most = max(self.most, len(self.running))
-
-    def step(self) -> list[Any]:
-        for added in self.running.values():
-            added.steps += 1
-        ended = [added for added in self.running.values() if added.steps > len(added.ids) % 7]
-        return [self._output(self.running.pop(added.key)) for added in ended]
-
-    def _output(self, added: Any) -> Any:
-        logprob = -1.0 - (self.shift if added.lora else 0)
-        tokens = [10, 11, *added.params.stop_token_ids[:1]] if self.reason == "stop" else [10, 11]
-        return SimpleNamespace(
-            request_id=added.key,
-            outputs=[SimpleNamespace(finish_reason=self.reason, token_ids=tokens)],
-            prompt_logprobs=[None, *({token: SimpleNamespace(logprob=logprob)} for token in added.ids[1:])],
-        )
-
-    def abort_request(self, keys: list[str]) -> None:
-        self.events.append(f"aborted {len(keys)}")
-        for key in keys:
-            del self.running[key]
-
-    def add_lora(self, lora: Any) -> None:
-        if "broken" in lora.path:
-            raise ValueError("Call to add_lora failed:\n  rank too large")
-        self.events.append("loaded")
-
-    def apply_model(self, _function: Any) -> list[Any]:
-        return [self.unplaced]
-
-
-class Params(SimpleNamespace):
-    stop_token_ids: list[int] = []  # noqa: RUF012
-
-
-def stand_in(started: list[Core], change: Callable[[Core], Any]) -> dict[str, ModuleType]:
-    def start(settings: Any) -> Core:
-        core = Core(vars(settings))
-        change(core)
-        started.append(core)
-        return core
-
-    contents: dict[str, dict[str, Any]] = {
-        "vllm": {
-            "__version__": "0.32.0", "SamplingParams": Params, "EngineArgs": SimpleNamespace,
-            "LLMEngine": SimpleNamespace(from_engine_args=start),
-        },
-        "vllm.envs": {"VLLM_BATCH_INVARIANT": False},
-        "vllm.inputs": {"tokens_input": lambda ids: {"ids": ids}},
-        "vllm.lora": {},
-        "vllm.lora.request": {"LoRARequest": lambda name, number, path: SimpleNamespace(number=number, path=path)},
-        "vllm.sampling_params": {
-            "RequestOutputKind": SimpleNamespace(FINAL_ONLY="final"), "StructuredOutputsParams": SimpleNamespace,
-        },
-    }  # fmt: skip
-    modules = {name: ModuleType(name) for name in contents}
-    for name, module in modules.items():
-        module.__dict__.update(contents[name])
-        parent, _, child = name.rpartition(".")
-        if parent:
-            setattr(modules[parent], child, module)
-    return modules
+# --- Before vLLM is asked ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Core]:
-    """The engines that were started in place of vLLM's."""
-    cores: list[Core] = []
-    for name, module in stand_in(cores, lambda core: None).items():
-        monkeypatch.setitem(sys.modules, name, module)
-    for name in (*ENVIRONMENT, "VLLM_BATCH_INVARIANT", "VLLM_ENABLE_V1_MULTIPROCESSING"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    return cores
-
-
-def test_without_vllm_the_error_says_how_to_install_it(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without vLLM."""
     monkeypatch.setitem(sys.modules, "vllm", None)
     monkeypatch.setattr(os, "environ", dict(os.environ))
+
+
+def test_without_vllm_the_error_says_how_to_install_it(model_folder: Path, absent: None) -> None:
     with pytest.raises(UserError, match=r"vLLM is not installed; .*pip install -e '\.\[vllm\]'.*README") as error:
         VllmEngine(model_folder, "float32")
     assert "\n" not in str(error.value)
 
 
-def test_a_vllm_that_does_not_load_is_not_called_absent(
-    model_folder: Path, started: list[Core], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "vllm.envs", None)
-    with pytest.raises(UserError, match=r"vLLM does not load \(import of vllm\.envs halted"):
-        VllmEngine(model_folder, "float32")
-
-
 def test_the_environment_is_set_where_the_user_set_nothing(
-    model_folder: Path, started: list[Core], monkeypatch: pytest.MonkeyPatch
+    model_folder: Path, absent: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    VllmEngine(model_folder, "float32")
-    expected = {**ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_BATCH_INVARIANT": "0"}
-    assert {name: os.environ[name] for name in expected} == expected
+    with pytest.raises(UserError, match="vLLM is not installed"):
+        VllmEngine(model_folder, "float32")
+    assert {name: os.environ[name] for name in ENVIRONMENT} == {**ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1"}
     assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
 
 
-@pytest.mark.parametrize(
-    ("capability", "layers", "invariant"),
-    [((9, 0), None, "1"), ((8, 0), None, "1"), ((7, 5), None, "0"), ((9, 0), ["linear_attention"] * 2, "0")],
-)
-def test_a_gpu_gets_the_kernels_that_it_and_the_model_have(
-    model_copy: Path,
-    started: list[Core],
-    monkeypatch: pytest.MonkeyPatch,
-    capability: tuple[int, int],
-    layers: list[str] | None,
-    invariant: str,
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    if layers:
-        config = json.loads((model_copy / "config.json").read_text())
-        (model_copy / "config.json").write_text(json.dumps({**config, "layer_types": layers}))
-    engine = VllmEngine(model_copy, "bfloat16")
-    assert os.environ["VLLM_BATCH_INVARIANT"] == invariant and engine.context == 512
-    settings = started[0].settings
-    assert settings["max_model_len"] == -1 and settings["gpu_memory_utilization"] == 0.9
-    assert "enable_chunked_prefill" not in settings and "max_num_batched_tokens" not in settings
-
-
-def test_the_settings_are_the_papers(model_folder: Path, started: list[Core]) -> None:
-    engine = VllmEngine(model_folder, "float32", seats=7)
-    settings = started[0].settings
-    assert (settings["max_num_seqs"], settings["max_model_len"], settings["dtype"]) == (7, 1024, "float32")
-    assert settings["enforce_eager"] and settings["enable_prefix_caching"] and settings["tensor_parallel_size"] == 1
-    assert settings["generation_config"] == "vllm" and "enable_lora" not in settings
-    assert settings["max_num_batched_tokens"] == 1024 and settings["enable_chunked_prefill"] is False
-    assert engine.version == f"vllm 0.32.0, torch {torch.__version__}, float32, not batch-invariant"
-    assert (engine.name, engine.hidden) == ("vllm", frozenset())
-
-
-def test_prompts_that_begin_alike_run_together_and_seats_are_refilled(
-    model_folder: Path, started: list[Core], rows: dict[str, list[Row]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = VllmEngine(model_folder, "float32", seats=4)
-    monkeypatch.setattr("inference.vllm_engine.WINDOW", 20)
-    wanted = requests_for([row for pair in zip(rows["complete"], rows["decidability"], strict=False) for row in pair])
-    drawn: list[Request] = []
-
-    def coming() -> Iterator[Request]:
-        for request in wanted[:50]:
-            drawn.append(request)
-            yield request
-
-    answering = engine.generate(coming(), SAMPLING)
-    assert not drawn
-    first = next(answering)
-    assert len(drawn) == 20
-    found = [first, *answering]
-    assert sorted(each.item_id for each in found) == sorted(request.item_id for request in wanted[:50])
-    core = started[0]
-    assert core.most == 8 and not core.running and not core.events
-    seen = core.seen[1:]  # after the probe
-    added = [each.ids for each in seen]
-    assert added == [ids for window in (added[:20], added[20:40], added[40:]) for ids in sorted(window)]
-    window = sorted(wanted[:20], key=lambda request: render(engine.tokenizer, request.prompt))
-    for each, request in zip(seen, window, strict=False):
-        assert each.lora is None and each.params.seed == request.seed and each.params.structured_outputs is None
-        assert vars(each.params) | {"seed": 0} == {
-            "temperature": 0.7, "top_p": 0.95, "max_tokens": 12, "seed": 0, "stop_token_ids": [1],
-            "structured_outputs": None, "detokenize": False, "output_kind": "final",
-        }  # fmt: skip
-
-
-def test_answers_come_as_they_end(model_folder: Path, started: list[Core], requests: list[Request]) -> None:
-    engine = VllmEngine(model_folder, "float32")
-    answering = engine.generate(requests, SAMPLING)
-    first = next(answering)
-    assert started[0].running and first.text == engine.tokenizer.decode([10, 11])
-    assert (first.finish_reason, first.completion_tokens) == ("stop", 3)
-    started[0].reason = "length"
-    last = list(answering)[-1]
-    assert (last.finish_reason, last.completion_tokens, last.text) == ("length", 2, first.text)
-    assert last.prompt_tokens in {len(each.ids) for each in started[0].seen}
-
-
-def test_left_early_the_rest_is_aborted(model_folder: Path, started: list[Core], requests: list[Request]) -> None:
-    engine = VllmEngine(model_folder, "float32")
-    answering = engine.generate(requests, SAMPLING)
-    next(answering)
-    left = len(started[0].running)
-    answering.close()
-    assert started[0].events[0].startswith("aborted") and left and not started[0].running
-    engine.close()
-    assert started[0].events[-1] == "shutdown"
-    assert list(engine.generate([], SAMPLING)) == []
-
-
-def test_what_vllm_gave_up_is_no_answer(model_folder: Path, started: list[Core], requests: list[Request]) -> None:
-    engine = VllmEngine(model_folder, "float32")
-    started[0].reason = "error"
-    with pytest.raises(RuntimeError, match=r"ended the answer to .* with 'error'"):
-        list(engine.generate(requests, SAMPLING))
-    assert not started[0].running
-
-
-def test_what_does_not_fit_is_one_line_before_anything_runs(
-    model_folder: Path, variant: Variant, started: list[Core], requests: list[Request]
-) -> None:
-    engine = VllmEngine(model_folder, "float32", context=400)
-    with pytest.raises(UserError, match=r"exceeds the model's context of 400; lower --max-tokens") as error:
-        next(engine.generate(requests, Sampling(max_tokens=390)))
-    assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match=r"no temperature between 0 and 0\.01; it is 0\.005"):
-        next(engine.generate(requests, Sampling(temperature=0.005)))
-    for template, message in (("two_bos", "two begin-of-sequence"), ("open_thinking", "open although thinking is off")):
-        with pytest.raises(UserError, match=message):
-            next(VllmEngine(variant(template=template), "float32").generate(requests, SAMPLING))
-    assert all(len(core.seen) == 1 for core in started)  # the probe
-
-
-def test_every_request_has_the_adapter(
-    model_folder: Path, tiny_adapter: Path, started: list[Core], requests: list[Request]
-) -> None:
-    engine = VllmEngine(model_folder, "float32", adapter=tiny_adapter)
-    core = started[0]
-    assert engine.version.endswith(", not batch-invariant, lora")
-    assert {name: core.settings[name] for name in ("enable_lora", "max_loras", "max_lora_rank")} == {
-        "enable_lora": True, "max_loras": 2, "max_lora_rank": 16,
-    }  # fmt: skip
-    assert [each.lora is None for each in core.seen] == [True, False] and core.most == 1
-    assert core.events == ["loaded"]
-    list(engine.generate(requests, SAMPLING))
-    assert all(each.lora.path == str(tiny_adapter) for each in core.seen[1:])
-
-
-def test_an_adapter_of_the_text_model_gets_the_names_of_the_multimodal_class(
-    model_folder: Path, tiny_adapter: Path, started: list[Core], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The stand-in of a Qwen3.5 checkpoint, of which transformers loads the text model."""
-    names: list[str] = []
-    config = transformers.LlamaConfig(architectures=["LlamaForConditionalGeneration"])
-    engine = VllmEngine(model_folder, "float32", adapter=tiny_adapter)
-    monkeypatch.setattr(started[0], "add_lora", lambda lora: names.extend(load_file(f"{lora.path}/{WEIGHTS}")))
-    for text_model in (None, ["LlamaForCausalLM"]):
-        engine._attach(tiny_adapter, transformers.LlamaConfig(architectures=text_model), [])
-        assert names and not any("language_model" in name for name in names)
-    names.clear()
-    lora = engine._attach(tiny_adapter, config, [])
+def test_an_adapter_of_the_text_model_gets_the_names_of_the_multimodal_class(tiny_adapter: Path) -> None:
+    """As Qwen3.5's, of which transformers trains the text model and vLLM serves the whole."""
     trained = load_file(tiny_adapter / WEIGHTS)
+    for architectures in (None, ["LlamaForCausalLM"]):
+        with served_names(tiny_adapter, transformers.LlamaConfig(architectures=architectures)) as folder:
+            assert folder == tiny_adapter
+    whole = transformers.LlamaConfig(architectures=["LlamaForConditionalGeneration"])
+    with served_names(tiny_adapter, whole) as folder:
+        names = sorted(load_file(folder / WEIGHTS))
+        assert (folder / CONFIG).read_bytes() == (tiny_adapter / CONFIG).read_bytes()
     assert sorted(name.replace(".language_model", "") for name in names) == sorted(trained)
     assert all(name.startswith("base_model.model.model.language_model.layers.") for name in names)
-    assert not Path(lora.path).exists()
-
-
-@pytest.mark.parametrize(("lora", "room"), [({"r": 16}, 16), ({"r": 17}, 32), ({"rank_pattern": {"q_proj": 64}}, 64)])
-def test_there_is_room_for_the_adapters_rank(
-    model_folder: Path, adapter: Callable[..., Path], started: list[Core], lora: Row, room: int
-) -> None:
-    VllmEngine(model_folder, "float32", adapter=adapter(**lora))
-    assert started[0].settings["max_lora_rank"] == room
-
-
-CHANGES: dict[str, tuple[Callable[[Core], Any], str]] = {
-    "no effect": (lambda core: setattr(core, "shift", 0), "the adapter changes nothing; it was not trained"),
-    "not a number": (lambda core: setattr(core, "shift", torch.nan), "logits infinite or not a number"),
-    "no place": (lambda core: core.unplaced.extend("ab"), r"does not fit the model \(2 layers without a place: a\)"),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), CHANGES.values(), ids=CHANGES)
-def test_an_adapter_that_is_not_in_place_is_refused(
-    model_folder: Path,
-    tiny_adapter: Path,
-    started: list[Core],
-    monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Core], Any],
-    message: str,
-) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", stand_in(started, change)["vllm"])
-    with pytest.raises(UserError, match=message) as error:
-        VllmEngine(model_folder, "float32", adapter=tiny_adapter)
-    assert "\n" not in str(error.value) and started[0].events[-1] == "shutdown"
-
-
-def test_an_adapter_that_vllm_cannot_load_is_one_line(
-    model_folder: Path, tiny_adapter: Path, tmp_path: Path, started: list[Core]
-) -> None:
-    broken = Path(shutil.copytree(tiny_adapter, tmp_path / "broken"))
-    with pytest.raises(UserError, match=r"does not fit the model \(Call to add_lora failed: rank too large\)"):
-        VllmEngine(model_folder, "float32", adapter=broken)
+    assert not folder.exists()
 
 
 FIRST = "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight"
@@ -381,7 +108,7 @@ def test_an_adapter_that_vllm_would_serve_though_it_does_not_fit_is_refused(
     model_folder: Path,
     tiny_adapter: Path,
     tmp_path: Path,
-    started: list[Core],
+    absent: None,
     edit: Callable[[dict[str, torch.Tensor]], Any],
     message: str,
 ) -> None:
@@ -391,11 +118,11 @@ def test_an_adapter_that_vllm_would_serve_though_it_does_not_fit_is_refused(
     save_file(weights, folder / WEIGHTS)
     with pytest.raises(UserError, match=message) as error:
         VllmEngine(model_folder, "float32", adapter=folder)
-    assert "\n" not in str(error.value) and not started
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("damage", ["empty", "no weights", "a weight is missing", "a pickle", "another shape"])
-def test_what_is_no_whole_model_is_one_line(model_copy: Path, started: list[Core], damage: str) -> None:
+def test_what_is_no_whole_model_is_one_line(model_copy: Path, absent: None, damage: str) -> None:
     weights = load_file(model_copy / "model.safetensors")
     if damage == "empty":
         shutil.rmtree(model_copy)
@@ -412,10 +139,10 @@ def test_what_is_no_whole_model_is_one_line(model_copy: Path, started: list[Core
         save_file(changed, model_copy / "model.safetensors", {"format": "pt"})
     with pytest.raises(UserError, match="not a model that transformers can load") as error:
         VllmEngine(model_copy, "float32")
-    assert str(error.value).startswith(str(model_copy)) and "\n" not in str(error.value) and not started
+    assert str(error.value).startswith(str(model_copy)) and "\n" not in str(error.value)
 
 
-# --- What the real vLLM answers ---------------------------------------------------------------------------------------
+# --- What vLLM answers ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -538,6 +265,51 @@ def test_guided_greedy_answers_are_the_transformers_engines(
 ) -> None:
     wanted, sampling = requests_for(rows["decidability"][:40:7], guided=True), Sampling(temperature=0, max_tokens=150)
     assert answers(base, wanted, sampling) == answers(reference, wanted, sampling)
+
+
+@pytest.mark.slow
+def test_it_is_started_as_in_the_paper(served: VllmEngine) -> None:
+    config = served.engine.vllm_config
+    assert (config.scheduler_config.max_num_seqs, config.model_config.max_model_len) == (8, 1024)
+    assert config.model_config.enforce_eager and config.parallel_config.tensor_parallel_size == 1
+    assert config.model_config.generation_config == "vllm"
+    assert (config.lora_config.max_loras, config.lora_config.max_lora_rank) == (2, 16)
+    if not torch.cuda.is_available():
+        assert config.cache_config.enable_prefix_caching
+        assert not config.scheduler_config.enable_chunked_prefill
+        assert served.version == f"vllm 0.32.0, torch {torch.__version__}, float32, not batch-invariant, lora"
+    assert (served.name, served.hidden) == ("vllm", frozenset())
+
+
+@pytest.mark.slow
+def test_requests_are_drawn_a_window_ahead_and_those_that_begin_alike_run_together(
+    base: VllmEngine, rows: dict[str, list[Row]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "window", 20)
+    wanted = requests_for([row for pair in zip(rows["complete"], rows["decidability"], strict=False) for row in pair])
+    drawn: list[Request] = []
+
+    def coming() -> Iterator[Request]:
+        for request in wanted[:50]:
+            drawn.append(request)
+            yield request
+
+    ordered = list(base._ordered(iter(wanted[:50]), 12))
+    prompts = [ids for _, ids in ordered]
+    assert prompts == [ids for part in (prompts[:20], prompts[20:40], prompts[40:]) for ids in sorted(part)]
+    assert {request.item_id for request, _ in ordered[:20]} == {request.item_id for request in wanted[:20]}
+    answering = base.generate(coming(), SAMPLING)
+    assert not drawn
+    found = [next(answering)]
+    assert len(drawn) == 20
+    found += answering
+    assert sorted(each.item_id for each in found) == sorted(request.item_id for request in wanted[:50])
+
+
+@pytest.mark.slow
+def test_a_temperature_that_vllm_would_change_is_refused(base: VllmEngine, requests: list[Request]) -> None:
+    with pytest.raises(UserError, match=r"no temperature between 0 and 0\.01; it is 0\.005"):
+        next(base.generate(requests, Sampling(temperature=0.005)))
 
 
 @pytest.mark.slow
