@@ -1,7 +1,6 @@
 """The vLLM engine: what is refused before vLLM is asked, and, where vLLM is installed, what it answers (slow)."""
 
 import dataclasses
-import importlib.util
 import os
 import shutil
 import sys
@@ -143,53 +142,6 @@ def test_what_is_no_whole_model_is_one_line(model_copy: Path, absent: None, dama
 
 
 # --- What vLLM answers ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def vllm_here() -> None:
-    """Skips where vLLM is not installed, or has no code for this machine's processor."""
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("vllm is not installed")
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    from vllm.platforms import current_platform
-
-    if current_platform.is_unspecified():
-        pytest.skip("vllm is installed for another kind of machine")
-    current_platform.import_kernels()
-    if current_platform.is_cpu() and not hasattr(torch.ops._C, "init_cpu_memory_env"):
-        pytest.skip("vllm's kernels do not load on this processor")
-
-
-@pytest.fixture(scope="module")
-def wide(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with heads of 32: vLLM's attention on CPUs knows none that are smaller."""
-    folder = Path(shutil.copytree(model_folder, tmp_path_factory.mktemp("model") / "wide-llama"))
-    torch.manual_seed(124)
-    config = transformers.AutoConfig.from_pretrained(folder, head_dim=32)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    with torch.no_grad():
-        model.lm_head.weight *= 20
-    model.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def wide_adapter(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from peft import LoraConfig, get_peft_model
-
-    folder = tmp_path_factory.mktemp("adapter") / "wide-adapter"
-    model = transformers.AutoModelForCausalLM.from_pretrained(wide, dtype=torch.float32)
-    adapted: Any = get_peft_model(
-        model, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])
-    )
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for name, weight in adapted.named_parameters():
-            if "lora_" in name:
-                weight.normal_(0, 0.3 if "lora_B" in name else 0.1, generator=generator)
-    adapted.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
