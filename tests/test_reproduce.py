@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders.artifacts import Artifact
+from tests.inference.endpoint import MODEL, running_endpoint
 
 ROOT = Path(__file__).parents[1]
 RECIPE = """\
@@ -125,9 +126,37 @@ def test_adapters_are_trained_once_and_answer(model_folder: Path, hf_caches: dic
     assert text.count("already trained") == 2 and written(out / "adapters") == before
 
 
+def test_status_says_how_far_everything_is(recipe: Path, hf_caches: dict[str, str], tmp_path: Path) -> None:
+    arguments = ["status", "--recipe", recipe, "--train", "full-hedge", "--out", tmp_path]
+    code, out, err = finish(start(hf_caches, *arguments))
+    assert code == 0, err
+    lines = out.splitlines()
+    assert re.fullmatch(r"base +base-guided-direct-complete test +waiting", lines[6])
+    assert sum(line.startswith("adapters ") for line in lines) == 4 and lines[-1] == f"{len(lines) - 1} waiting"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_endpoint_is_measured_by_its_name(benchmark: Artifact, hf_caches: dict[str, str], tmp_path: Path) -> None:
+    """What cannot be read is counted; a folder behind a URL holds the result."""
+    place = tmp_path / "far"
+    with running_endpoint() as endpoint:
+        arguments = ["--engine", "openai", "--base-url", endpoint.base_url, "--model", MODEL, "--limit", "2"]
+        where = ["--benchmark", benchmark.path, "--out", f"file://{place}"]
+        code, out, err = finish(start(hf_caches, *arguments, *where))
+    assert code == 0, err
+    assert re.search(r"base-direct-complete +free +160 +0\.000", out)
+    assert "openai: 160 answers" in err
+    (row, *_) = pq.read_table(place / "outputs/base-direct-complete/test-00000-of-00001.parquet").to_pylist()
+    assert (row["engine"], row["model"], row["model_revision"]) == ("openai", MODEL, "unversioned")
+    assert (place / "report" / "report.html").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--train", "full-hedge", "--engine", "openai", "--base-url", "http://x"], "--train needs the model itself"),
+        (["--recipe", "qwen3.5-2b", "qwen3.5-4b", "--model", "x"], "--model replaces the model of one recipe"),
+        (["--on", "slurm"], "--on is 'slurm'; give ray, or ray://host:port"),
         (
             ["--recipe", "nope"],
             "no recipe 'nope'; there are gemma-4-12b, gemma-4-e2b, gemma-4-e4b, qwen2.5-coder-0.5b-cpu,",
@@ -151,6 +180,27 @@ def test_a_users_mistake_is_one_line(
     assert code == 2
     assert err.splitlines() == [err.strip()]
     assert err.startswith(f"error: {message}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+def test_a_cluster_makes_what_one_process_makes(model_folder: Path, hf_caches: dict[str, str], tmp_path: Path) -> None:
+    recipe = tmp_path / "tiny.yaml"
+    recipe.write_text(TRAINED.format(model=model_folder))
+    environment = hf_caches | {"RAY_AUTH_MODE": "disabled"}
+    for place, more in (("here", []), ("there", ["--on", "ray"])):
+        code, _, err = finish(
+            start(environment, "--recipe", recipe, "--train", "full-hedge", "--out", tmp_path / place, *more)
+        )
+        assert code == 0, err
+    here, there = written(tmp_path / "here"), written(tmp_path / "there")
+    assert here.keys() == there.keys()
+    own = {name for name in here if name.endswith(("run.json", "README.md", "training-log.csv", "loss.png"))}
+    assert [name for name in here if here[name] != there[name] and name not in own] == []
+    code, out, _ = finish(
+        start(environment, "status", "--recipe", recipe, "--train", "full-hedge", "--out", tmp_path / "there")
+    )
+    assert code == 0 and re.fullmatch(r"\d+ done", out.splitlines()[-1])
 
 
 @pytest.mark.slow
