@@ -4,7 +4,7 @@ vLLM runs inside this process: ended in whatever way, nothing is left behind. Pr
 one after the other, so that their common beginning is read from its prefix cache, and an answer is yielded in the step
 in which it ends, however long its neighbours go on. An engine on a CPU, with an adapter, names itself in the outputs::
 
-    {"engine": "vllm", "engine_version": "vllm 0.32.0, torch 2.13.0+cpu, float32, not batch-invariant, lora"}
+    {"engine_version": "vllm 0.32.0, torch 2.13.0+cpu, float32, not batch-invariant, head top-p, lora", ...}
 
 *Batch-invariant* (GPUs) means that an answer does not depend on what runs beside it, to the bit. Without it sums are
 ordered otherwise in another batch, and a token that is nearly as likely as the first may win.
@@ -22,7 +22,16 @@ from builders.chat import render
 from builders.errors import UserError
 from inference.adapters import PROBE
 from inference.requests import Completion, Request, Sampling
-from inference.vllm_start import fast_dtype_of, prepare, read_model, reason, served_names, start, version_of
+from inference.vllm_start import (
+    fast_dtype_of,
+    prepare,
+    read_model,
+    reason,
+    served_names,
+    start,
+    top_p_params,
+    version_of,
+)
 
 SEATS = 256
 """Answers written at once: P1's batch of Direct prompts."""
@@ -185,7 +194,7 @@ def _params(request: Request, sampling: Sampling, stop_ids: list[int]) -> Any:
 
     return SamplingParams(
         temperature=sampling.temperature,
-        top_p=sampling.top_p,
+        **top_p_params(sampling.top_p),
         max_tokens=sampling.max_tokens,
         seed=request.seed,
         stop_token_ids=stop_ids,

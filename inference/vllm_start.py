@@ -105,7 +105,18 @@ def version_of(dtype: str, invariant: bool, lora: bool) -> str:
     import vllm
 
     kernels = "batch-invariant" if invariant else "not batch-invariant"
-    return f"vllm {vllm.__version__}, torch {torch.__version__}, {dtype}, {kernels}" + (", lora" if lora else "")
+    parts = [f"vllm {vllm.__version__}", f"torch {torch.__version__}", dtype, kernels]
+    parts += ["head top-p"] * (not torch.cuda.is_available()) + ["lora"] * lora
+    return ", ".join(parts)
+
+
+def top_p_params(mass: float) -> dict[str, Any]:
+    """How a request asks for top-p: on a CPU vLLM's own, a sort of the vocabulary, is a third of a step."""
+    import torch
+
+    if torch.cuda.is_available():
+        return {"top_p": mass}
+    return {"top_p": 1.0, "extra_args": {"top_p": mass}}
 
 
 def start(folder: Path, config: Any, dtype: str, context: int | None, adapter: Path | None, seats: int) -> Any:
@@ -181,8 +192,11 @@ def _room(config: Any, context: int | None, seats: int) -> dict[str, Any]:
         # A seeded request whose prompt is run in pieces ends the CPU engine: a CPU's generator cannot be set back.
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(context, seats),
+        "logits_processors": ["inference.vllm_sampling:HeadTopP"],
         # Running states are cached piece by piece.
         "enable_prefix_caching": not _is_linear(config),
+        # Of the common beginning whole blocks are kept: the smallest that there are attention kernels for.
+        **({} if _is_linear(config) else {"block_size": 32}),
     }
 
 

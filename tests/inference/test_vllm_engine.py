@@ -229,7 +229,9 @@ def test_it_is_started_as_in_the_paper(served: VllmEngine) -> None:
     if not torch.cuda.is_available():
         assert config.cache_config.enable_prefix_caching
         assert not config.scheduler_config.enable_chunked_prefill
-        assert served.version == f"vllm 0.32.0, torch {torch.__version__}, float32, not batch-invariant, lora"
+        assert (
+            served.version == f"vllm 0.32.0, torch {torch.__version__}, float32, not batch-invariant, head top-p, lora"
+        )
     assert (served.name, served.hidden) == ("vllm", frozenset())
 
 
@@ -256,6 +258,31 @@ def test_requests_are_drawn_a_window_ahead_and_those_that_begin_alike_run_togeth
     assert len(drawn) == 20
     found += answering
     assert sorted(each.item_id for each in found) == sorted(request.item_id for request in wanted[:50])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.5, 3.0, 30.0])
+@pytest.mark.parametrize("top_p", [0.05, 0.5, 0.95, 0.999])
+def test_the_nucleus_is_the_one_of_a_whole_sort(vllm_here: None, spread: float, top_p: float) -> None:
+    from inference.vllm_sampling import narrowed
+
+    generator = torch.Generator().manual_seed(round(10 * spread))
+    logits = torch.randn(6, 3000, generator=generator, dtype=torch.float64) * spread
+    logits[0, 1:] = -torch.inf  # a grammar leaves one token
+    found = narrowed(logits.clone(), torch.full((6,), top_p, dtype=torch.float64))
+    for row, kept in zip(logits, found, strict=True):
+        ordered = row.softmax(-1).sort(descending=True, stable=True)
+        size = int((ordered.values.cumsum(-1) - ordered.values < top_p - 1e-12).sum())
+        assert abs(int(kept.isfinite().sum()) - size) <= (1 if spread else 2)
+        assert torch.equal(kept[kept.isfinite()], row[kept.isfinite()])
+        assert row[kept.isfinite()].min() >= row[~kept.isfinite()].max()
+
+
+@pytest.mark.slow
+def test_a_narrow_nucleus_leaves_the_greedy_text(base: VllmEngine, requests: list[Request]) -> None:
+    narrow = answers(base, requests, Sampling(temperature=0.7, top_p=1e-6, max_tokens=12))
+    assert narrow == answers(base, requests, GREEDY)
+    assert answers(base, requests, Sampling(temperature=0.7, top_p=1.0, max_tokens=12)) != narrow
 
 
 @pytest.mark.slow
