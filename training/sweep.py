@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from builders.artifacts import Artifact
 from builders.errors import UserError
@@ -59,17 +58,20 @@ def sweep(tasks: Sequence[Task], on: str | None) -> None:
         raise UserError(f"{name}: {message}{more}")
 
 
-def _here(tasks: Sequence[Task]) -> Any:
+def _here(tasks: Sequence[Task]) -> Iterator[tuple[str, str]]:
+    """(name, message) of each adapter that failed."""
     for task in tasks:
         print(f"  {task.out.name}", flush=True)
         message = _trained(task)
+        _remember(task, message)
         if message is not None:
             if len(tasks) > 1:
                 print(f"  {task.out.name} failed: {message}", file=sys.stderr)
             yield task.out.name, message
 
 
-def _on_cluster(tasks: Sequence[Task], on: str) -> Any:
+def _on_cluster(tasks: Sequence[Task], on: str) -> Iterator[tuple[str, str]]:
+    """(name, message) of each adapter that failed."""
     import ray
 
     connect(on)
@@ -85,22 +87,21 @@ def _on_cluster(tasks: Sequence[Task], on: str) -> Any:
             message = ray.get(ready)
         except ray.exceptions.RayError as error:
             message = (str(error).strip() or type(error).__name__).splitlines()[0]
-            _note(task, message)
         refresh(task.out)
+        _remember(task, message)
         print(f"  {task.out.name} {'trained' if message is None else f'failed: {message}'}; {len(pending)} left")
         if message is not None:
             yield task.out.name, message
 
 
 def _trained_elsewhere(task: Task) -> str | None:
-    """``_trained`` on a machine that reaches the data and the base by their references."""
+    """``_trained`` on a machine that reaches the data, the base and the adapter's folder by their references."""
     try:
         data, base = task.data.here("dataset"), task.base.here("model")
+        with local_folder(task.place) as out:
+            return _trained(Task(task.job, task.recipe, data, base, out))
     except UserError as error:
-        _note(task, str(error))
         return str(error)
-    with local_folder(task.place) as out:
-        return _trained(Task(task.job, task.recipe, data, base, out))
 
 
 def _trained(task: Task) -> str | None:
@@ -108,17 +109,20 @@ def _trained(task: Task) -> str | None:
     try:
         train(task.job, task.recipe, task.data, task.base, task.out)
     except UserError as error:
-        _note(task, str(error))
         return str(error)
-    error_file(task.out).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        error_file(task.out).parent.rmdir()
     return None
 
 
-def _note(task: Task, message: str) -> None:
-    error_file(task.out).parent.mkdir(parents=True, exist_ok=True)
-    error_file(task.out).write_text(message, encoding="utf-8")
+def _remember(task: Task, message: str | None) -> None:
+    """Keeps the message of a failure beside the adapters, or takes away that of an earlier one."""
+    file = error_file(task.out)
+    if message is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(message, encoding="utf-8")
+        return
+    file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        file.parent.rmdir()
 
 
 def adapter_state(out: Path, steps: int | None) -> State:
