@@ -26,7 +26,7 @@ from builders.artifacts import Artifact, resolve
 from builders.cli import run
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS, Holdout, holdout
-from builders.remote import local_folder
+from builders.remote import local_folder, seen_folder
 from builders.styles import ELICITED_WITH
 from inference.engines import EngineSettings, add_engine_options, chosen_settings
 from training.recipe import Generation, Recipe, load_recipe
@@ -296,21 +296,32 @@ def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]
 def main() -> int:
     """Parses the command line and runs the pipeline, or says how far it is."""
     arguments = _parser().parse_args()
+    if arguments.command == "status":
+        return _status(arguments, None if arguments.out is None else seen_folder(arguments.out))
     if arguments.out is None:
         return _run(arguments, None)
     with local_folder(arguments.out) as folder:
         return _run(arguments, folder)
 
 
+def _together(works: Sequence[Work], folder: Path | None) -> Path:
+    """Where the benchmark and the report of all models lie."""
+    return folder or (Path("out") if len(works) > 1 else works[0].out)
+
+
+def _status(arguments: argparse.Namespace, folder: Path | None) -> int:
+    from builders.states import state_table
+
+    works = planned(arguments, folder)
+    built = _together(works, folder) / "benchmark"
+    there = arguments.benchmark or (built if built.is_dir() else None)
+    print(state_table(list(states(works, resolve(str(there), "dataset") if there else None))))
+    return 0
+
+
 def _run(arguments: argparse.Namespace, folder: Path | None) -> int:
     works = planned(arguments, folder)
-    together = folder or (Path("out") if len(works) > 1 else works[0].out)
-    if arguments.command == "status":
-        from builders.states import state_table
-
-        there = arguments.benchmark or (together / "benchmark" if (together / "benchmark").is_dir() else None)
-        print(state_table(list(states(works, resolve(str(there), "dataset") if there else None))))
-        return 0
+    together = _together(works, folder)
     start = time.monotonic()
     for work in works:
         _announce(work)

@@ -108,19 +108,28 @@ def send(folder: Path) -> None:
     with locked(folder.with_name(f"{folder.name}.lock")), _told(record["url"]):
         system, root = _system(record["url"])
         record = _record(folder)
-        here = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
-        for name, path in sorted(here.items(), key=lambda pair: (_local_mark(pair[1])[1], pair[0])):
-            mark = _local_mark(path)
-            if (record["files"].get(name) or [None, None])[:2] != mark:
-                system.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
-                system.put_file(str(path), f"{root}/{name}")
-                record["files"][name] = [*mark, _mark(system, f"{root}/{name}")]
-                _write(folder, record)
+        here = dict(_marked(folder))
+        for name, mark in sorted(here.items(), key=lambda pair: (pair[1][1], pair[0])):
+            if (record["files"].get(name) or [None, None])[:2] == mark or not (folder / name).is_file():
+                continue
+            system.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
+            system.put_file(str(folder / name), f"{root}/{name}")
+            record["files"][name] = [*mark, _mark(system, f"{root}/{name}")]
+            _write(folder, record)
         for name in record["files"].keys() - here.keys():
             if system.exists(f"{root}/{name}"):
                 system.rm_file(f"{root}/{name}")
             del record["files"][name]
         _write(folder, record)
+
+
+def seen_folder(out: str | Path) -> Path:
+    """The folder to look into: ``out`` itself, or its mirror; another process may work on it, and nothing is sent.
+
+    Raises:
+        UserError: as ``fetch``.
+    """
+    return fetch(str(out)) if is_remote(out) else Path(out)
 
 
 @contextlib.contextmanager
@@ -179,8 +188,10 @@ def _remote_files(system: Any, root: str) -> dict[str, str]:
     """Name below the root -> a mark that changes with the content."""
     if not system.exists(root):
         return {}
-    names = (path[len(root) + 1 :] for path in system.find(root))
-    return {name: _mark(system, f"{root}/{name}") for name in names if ".." not in PurePosixPath(name).parts}
+    names = [path[len(root) + 1 :] for path in system.find(root)]
+    if outside := [name for name in names if ".." in PurePosixPath(name).parts]:
+        raise UserError(f"{root}: holds {outside[0]!r}, which would lie outside of the folder")
+    return {name: _mark(system, f"{root}/{name}") for name in names}
 
 
 def _mark(system: Any, path: str) -> str:
@@ -197,10 +208,14 @@ def _get(system: Any, remote: str, path: Path) -> None:
     partial.replace(path)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _marked(folder: Path) -> Iterator[tuple[str, list[int]]]:
+    """(name, mark) of the files to send; the work goes on meanwhile, and one that is gone again is none of them."""
     for path in folder.rglob("*"):
-        if path.is_file() and path.name != RECORD and not path.name.endswith(KEPT_HERE) and path.name != "lock":
-            yield path
+        if path.name in (RECORD, "lock") or path.name.endswith(KEPT_HERE):
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), _local_mark(path)
 
 
 def _local_mark(path: Path) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from builders.artifacts import folder_digest, resolve
 from builders.errors import UserError
-from builders.remote import RECORD, fetch, is_remote, local_folder, mirror, refresh, send, shared
+from builders.remote import RECORD, fetch, is_remote, local_folder, mirror, refresh, seen_folder, send, shared
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +104,22 @@ def test_after_a_kill_the_mirror_still_has_it(place: Path) -> None:
     with local_folder(url(place)) as folder:
         assert (folder / "journal").read_text() == "answers"
     assert contents(place)["journal"] == "answers"
+
+
+def test_one_can_look_while_another_works(place: Path) -> None:
+    with local_folder(url(place)) as folder:
+        (folder / "journal").write_text("answers")
+        (place / "from-another.txt").write_text("six")
+        assert seen_folder(url(place)) == folder
+        assert contents(folder).keys() >= {"journal", "from-another.txt"}
+        assert "journal" not in contents(place)
+    assert seen_folder(place) == place
+
+
+def test_a_name_that_leads_out_of_the_folder_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fsspec.implementations.local.LocalFileSystem.find", lambda *_: [f"{place}/../../out.txt"])
+    with pytest.raises(UserError, match="outside of the folder"):
+        fetch(url(place))
 
 
 def test_it_is_sent_while_the_work_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
