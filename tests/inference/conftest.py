@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ import transformers
 from builders.artifacts import folder_digest
 from builders.cli import run as run_command
 from inference.__main__ import main
+from inference.openai_engine import OpenAIEngine
 from inference.vllm_start import ENVIRONMENT
+from tests.inference.asking import KEY, MakeEngine
+from tests.inference.endpoint import MODEL, Endpoint, running_endpoint
 
 MakeAdapter = Callable[..., Path]
 CallMain = Callable[..., tuple[int, str, str]]
@@ -137,3 +140,37 @@ def inference(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
         return (end.value.code, *capfd.readouterr())  # type: ignore[return-value]
 
     return call
+
+
+@pytest.fixture
+def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key and no proxy in the environment."""
+    for name in ("OPENAI_API_KEY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def endpoint(keyless: None) -> Iterator[Endpoint]:
+    """A chat completions endpoint on loopback, made anew for each test."""
+    with running_endpoint() as running:
+        yield running
+
+
+@pytest.fixture
+def key(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The key that the endpoint asks for, set in the environment."""
+    endpoint.key = KEY
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return KEY
+
+
+@pytest.fixture
+def make(endpoint: Endpoint) -> MakeEngine:
+    """make(**changed) -> an engine of the endpoint that pauses for hundredths of a second at most."""
+
+    def build(**changed: Any) -> OpenAIEngine:
+        usual = {"base_url": endpoint.base_url, "model": MODEL, "timeout": 5.0, "backoff": 0.004, "concurrency": 8}
+        return OpenAIEngine(**{**usual, **changed})
+
+    return build
