@@ -119,35 +119,41 @@ def top_p_params(mass: float) -> dict[str, Any]:
     return {"top_p": 1.0, "extra_args": {"top_p": mass}}
 
 
+def engine_args(folder: Path, config: Any, dtype: str, context: int | None, adapter: Path | None, seats: int) -> Any:
+    """What vLLM is told: P1's settings, and what the hardware asks for."""
+    from vllm import EngineArgs
+
+    return EngineArgs(
+        model=str(folder),
+        dtype=dtype,
+        load_format="safetensors",  # never unpickle a stranger's file
+        max_num_seqs=seats,
+        enforce_eager=True,
+        tensor_parallel_size=1,
+        gpu_memory_utilization=GPU_MEMORY,
+        # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
+        generation_config="vllm",
+        language_model_only=True,
+        structured_outputs_config={"backend": "xgrammar"},
+        disable_log_stats=True,
+        use_tqdm_on_load=False,
+        **_room(config, context, seats),
+        **(_lora_room(adapter) if adapter is not None else {}),
+    )
+
+
 def start(folder: Path, config: Any, dtype: str, context: int | None, adapter: Path | None, seats: int) -> Any:
     """A vLLM engine with P1's settings.
 
     Raises:
         UserError: vLLM cannot serve the model.
     """
-    from vllm import EngineArgs, LLMEngine
+    from vllm import LLMEngine
 
-    settings = {
-        "model": str(folder),
-        "dtype": dtype,
-        "load_format": "safetensors",  # never unpickle a stranger's file
-        "max_num_seqs": seats,
-        "enforce_eager": True,
-        "tensor_parallel_size": 1,
-        "gpu_memory_utilization": GPU_MEMORY,
-        # The checkpoint's own generation defaults (top_k, repetition penalty) are not P1's protocol.
-        "generation_config": "vllm",
-        "language_model_only": True,
-        "structured_outputs_config": {"backend": "xgrammar"},
-        "disable_log_stats": True,
-        "use_tqdm_on_load": False,
-        **_room(config, context, seats),
-        **(_lora_room(adapter) if adapter is not None else {}),
-    }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return LLMEngine.from_engine_args(EngineArgs(**settings))
+            return LLMEngine.from_engine_args(engine_args(folder, config, dtype, context, adapter, seats))
     except Exception as error:  # vLLM's own have no common base
         from vllm.distributed import cleanup_dist_env_and_memory
 

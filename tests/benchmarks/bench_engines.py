@@ -150,16 +150,13 @@ def harness_vllm(work: Work) -> list[Answers]:
 
 
 def batch_barrier(work: Work) -> list[Answers]:
-    from inference.vllm_start import prepare, read_model, start
+    from inference.vllm_start import engine_args, prepare, read_model
 
     config, tokenizer, stop_ids = read_model(work.folder, None)
     prepare(config)
     import vllm
 
-    with mock.patch("vllm.LLMEngine") as engine:
-        engine.from_engine_args = lambda args: args
-        settings = start(work.folder, config, work.dtype, None, None, _seats())
-    llm = vllm.LLM.from_engine_args(settings)
+    llm = vllm.LLM.from_engine_args(engine_args(work.folder, config, work.dtype, None, None, _seats()))
 
     def answer(requests: Sequence[Request], sampling: Sampling) -> list[Any]:
         params = [
