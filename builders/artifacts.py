@@ -26,6 +26,9 @@ Kind = Literal["dataset", "model"]
 MODEL_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]
 """What a model snapshot needs; no pickle is ever downloaded."""
 
+DATASET_FILES = ["README.md", "*.parquet", "report/*.csv", "report/report.json", "recipe.yaml"]
+"""What a dataset snapshot needs; the last three are the report and the recipe that outputs are published with."""
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -83,7 +86,7 @@ def _snapshot(repo_id: str, revision: str | None, kind: Kind) -> Artifact:
     from huggingface_hub import errors, snapshot_download
 
     where = f"{repo_id}{f'@{revision}' if revision else ''}"
-    patterns = MODEL_FILES if kind == "model" else ["README.md", "*.parquet"]
+    patterns = MODEL_FILES if kind == "model" else DATASET_FILES
     try:
         path = Path(snapshot_download(repo_id, repo_type=kind, revision=revision, allow_patterns=patterns))
     except errors.GatedRepoError:

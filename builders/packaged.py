@@ -41,24 +41,34 @@ PACKAGED = {
 }
 
 
-def resolve_packaged(reference: str) -> Artifact:
-    """The folder of a packaged model, laid out as ``from_pretrained`` reads it, made on first use.
+def packaged_id(reference: str) -> str:
+    """The id that outputs and adapters record for a packaged model, whether or not it is installed.
 
     Raises:
-        UserError: the package is unknown, not installed, or its file is not the one expected.
+        UserError: there is no such packaged model.
     """
     name = reference.removeprefix(PREFIX)
     if name not in PACKAGED:
         raise UserError(
             f"{reference}: no such packaged model; there is {', '.join(PREFIX + each for each in PACKAGED)}"
         )
-    model = PACKAGED[name]
+    return f"{name}/{PACKAGED[name].file}"
+
+
+def resolve_packaged(reference: str) -> Artifact:
+    """The folder of a packaged model, laid out as ``from_pretrained`` reads it, made on first use.
+
+    Raises:
+        UserError: the package is unknown, not installed, or its file is not the one expected.
+    """
+    model_id = packaged_id(reference)
+    model = PACKAGED[reference.removeprefix(PREFIX)]
     folder = cache_folder() / "models" / f"{Path(model.file).stem}-{model.sha256[:12]}"
     if not folder.is_dir():
         gguf = _find(model)
         print(f"{reference}: dequantising {model.file} into {folder} (once)", file=sys.stderr)
         _dequantise(gguf, folder)
-    return Artifact(f"{name}/{model.file}", folder, f"sha256-{model.sha256[:16]}", reference)
+    return Artifact(model_id, folder, f"sha256-{model.sha256[:16]}", reference)
 
 
 def _find(model: PackagedModel) -> Path:

@@ -1,7 +1,8 @@
 """The report on outputs folders: tables as CSV, the figures, and one self-contained report.html.
 
-measures.csv has every slice of every run, counts.csv what could not be read. Where there are trained systems,
-systems.csv has every slice of each, points.csv every plotted point, and the single runs' figures show the others only.
+measures.csv has every slice of every run, counts.csv what could not be read, report.json what it all was made from.
+Where there are trained systems, systems.csv has every slice of each, points.csv every plotted point, and the single
+runs' figures show the others only.
 
 Everything is rendered first and then renamed into place, so that a folder never holds half a report; the same runs give
 the same bytes. The console's table of two runs::
@@ -35,12 +36,18 @@ from evaluate_metrics.figures import NAMES, Drawn, figures
 from evaluate_metrics.floors import REPLICATES
 from evaluate_metrics.paper_figures import paper_figures
 from evaluate_metrics.points import FIGURE_4, PAPER, Point, figure_points, order_models
+from evaluate_metrics.record import RECORD, Record, digests
 from evaluate_metrics.runs import load_runs
 from evaluate_metrics.scores import DOMAIN_STATUSES, Count, Score, Scored, score_runs
 from evaluate_metrics.systems import System, SystemScore, score_systems
 
 TABLES = ("measures.csv", "counts.csv", "systems.csv", "points.csv")
-FILES = (*TABLES, "report.html", *(f"{name}.{kind}" for name in (*NAMES, *PAPER) for kind in ("svg", "png")))
+FILES = (
+    *TABLES,
+    RECORD,
+    "report.html",
+    *(f"{name}.{kind}" for name in (*NAMES, *PAPER) for kind in ("svg", "png")),
+)
 """Every file that a report may write; those that it does not are removed from an earlier one."""
 
 CONSOLE = {
@@ -114,7 +121,9 @@ def write_report(
     drawn = figures([each for each in scored if id(each) not in pooled]) | paper_figures(points, systems)
     notes = (*merge_notes(scored, pooled), *left_out, *(note for system in systems for note in system.notes))
     plotted = [point for its in points.values() for point in its]
+    record = Record(resampling, whose, digests(benchmark.path), [digests(each.path) for each in outputs])
     files = {
+        RECORD: record.to_json(),
         "measures.csv": _csv(Score, [score for each in scored for score in each.scores]),
         "counts.csv": _csv(Count, [count for each in scored for count in each.count_rows()]),
         "report.html": _page(scored, systems, pooled, drawn, notes, resampling, benchmark, outputs, whose),

@@ -72,7 +72,7 @@ def read_adapter(artifact: Artifact, base: Artifact) -> Adapter:
         UserError: it is not such an adapter, or another model or revision is its base.
     """
     config = _json(artifact.path / CONFIG)
-    _check_form(artifact.path, config)
+    check_form(artifact.path, config)
     if (artifact.path / RUN).is_file():
         run = _json(artifact.path / RUN)
         _check_run(artifact.path, run)
@@ -101,7 +101,12 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _check_form(folder: Path, config: Mapping[str, Any]) -> None:
+def check_form(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuses what is not a plain LoRA in safetensors.
+
+    Raises:
+        UserError: names what it is instead.
+    """
     if config.get("peft_type") != "LORA":
         raise UserError(f"{folder}: a {config.get('peft_type')!r} adapter; only LoRA is supported")
     if not (folder / WEIGHTS).is_file():

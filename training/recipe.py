@@ -184,6 +184,18 @@ def load_recipe(name: str) -> Recipe:
     return _section(Recipe, values, str(path))
 
 
+def recipe_text(recipe: Recipe) -> str:
+    """A recipe as YAML with every setting; ``load_recipe`` reads it back to an equal one."""
+    import yaml
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(each) for name, each in value.items()}
+        return list(value) if isinstance(value, tuple) else value
+
+    return str(yaml.safe_dump(plain(dataclasses.asdict(recipe)), sort_keys=False, allow_unicode=True))
+
+
 def _section(kind: type[T], values: Any, where: str) -> T:
     """The dataclass made of a YAML mapping; every key must be a field, every value of the default's type."""
     if not isinstance(values, dict):

@@ -205,11 +205,15 @@ def test_the_python_in_the_card_is_valid_and_runs_on_the_folder(
     small_build: Build, datasets_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _ = small_build
-    code = snippets((folder / "README.md").read_text(encoding="utf-8"))
-    assert len(code) == 1
-    ast.parse(code[0])
-    exec(code[0].replace("org/coherent-decisions", str(folder)), {})
-    assert capsys.readouterr().out.startswith("You are ")
+    metric = Path(__file__).parents[2] / "evaluate_metrics/coherence"
+    printed = []
+    for code in snippets((folder / "README.md").read_text(encoding="utf-8")):
+        ast.parse(code)
+        exec(code.replace("org/coherent-decisions", str(folder)).replace("org/coherence", str(metric)), {})
+        printed.append(capsys.readouterr().out)
+    assert printed[0].startswith("You are ")
+    information, joint, parsed = map(float, printed[1].split())
+    assert 0 < information <= 1 and 0 <= joint <= information and parsed == 1 and len(printed) == 2
 
 
 def test_every_column_of_every_artifact_has_a_meaning() -> None:

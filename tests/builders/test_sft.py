@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -210,6 +211,26 @@ def test_the_card_says_whose_beliefs_and_how_many_rows(built: tuple[Path, Sets])
     assert "| `complete-cot-full-hedge` | 450 | 2,700 | 150 | 900 |" in text
     assert "- direct, validation: none." in text
     assert "In 120 of 120 traces the probability was stated in the prose as well (120 numerals)" in text
+
+
+def test_the_cards_snippet_runs_and_names_the_repo(
+    built: tuple[Path, Sets], datasets_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (built[0] / "README.md").read_text(encoding="utf-8")
+    front = yaml.safe_load(text.split("---\n")[1])
+    assert front["source_datasets"] == ["org/coherent-decisions", "org/coherent-decisions-outputs-base"]
+    assert front["size_categories"] == ["10K<n<100K" if len(front["configs"]) < 24 else "100K<n<1M"]
+    [code] = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    exec(code.replace("org/coherent-decisions-sft-base", str(built[0])), {})
+    assert capsys.readouterr().out.startswith("<final>\nProbability: ")
+
+
+def test_what_an_endpoint_tells_of_itself_breaks_no_table(cases: list[Row], tmp_path: Path) -> None:
+    hidden = {"engine_version": "a | b", "temperature": None, "top_p": None, "seed": None}
+    artifact = write_outputs(tmp_path / "outputs", cases, "direct", lambda row: row | hidden)
+    write_sets(tmp_path / "sft", artifact, FROZEN, **ONE)
+    card = (tmp_path / "sft" / "README.md").read_text(encoding="utf-8")
+    assert r"| a \| b | unknown | unknown | 100 | 90 | 30 |" in card
 
 
 def test_sets_built_one_after_another_are_those_built_at_once(

@@ -8,7 +8,7 @@ import pytest
 
 from builders.errors import UserError
 from builders.styles import STYLES
-from training.recipe import RECIPES, Generation, Recipe, Training, load_recipe
+from training.recipe import RECIPES, Generation, Recipe, Training, load_recipe, recipe_text
 
 SHIPPED = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
@@ -221,3 +221,10 @@ def test_an_unknown_name_lists_the_recipes(name: str) -> None:
         load_recipe(name)
     message = str(error.value)
     assert repr(name) in message and all(each in message for each in SHIPPED) and "\n" not in message
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_recipe_written_out_in_full_reads_back_equal(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    (tmp_path / "recipe.yaml").write_text(recipe_text(recipe))
+    assert load_recipe(str(tmp_path / "recipe.yaml")) == recipe

@@ -1,0 +1,86 @@
+"""What a folder is, what its repo is called, and which files it would have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from builders.errors import UserError
+from builders.folders import write_parquet
+from builders.hub.release import Release, releases
+from builders.schema import OUTPUTS
+from tests.builders.hub.rows import output_row
+
+
+def only(folder: Path) -> Release:
+    (release,) = releases(folder, "acme")
+    return release
+
+
+def test_a_benchmark_is_known_by_its_card(benchmark_copy: Path) -> None:
+    release = only(benchmark_copy)
+    assert (release.kind.name, release.kind.repo_type, release.repo_id) == (
+        "benchmark", "dataset", "acme/coherent-decisions",
+    )  # fmt: skip
+    assert "README.md" in release.files and "complete/train-00000-of-00001.parquet" in release.files
+    card = release.content("README.md").decode()
+    assert 'load_dataset("acme/coherent-decisions"' in card and '"org/' not in card
+    assert '"org/' in (benchmark_copy / "README.md").read_text()
+
+
+def test_outputs_go_with_the_report_and_the_recipe_beside_them(outputs: Path) -> None:
+    (outputs / ".journal").mkdir(exist_ok=True)
+    release = only(outputs)
+    assert release.repo_id == "acme/coherent-decisions-outputs-tiny-llama"
+    assert set(release.files) == {
+        "README.md",
+        "base-direct-complete/test-00000-of-00001.parquet",
+        "recipe.yaml",
+        "report/measures.csv",
+    }
+    assert release.left_at_home == (".journal",)
+    assert release.size("recipe.yaml") == len(release.content("recipe.yaml"))
+
+
+def test_an_adapter_is_named_by_its_training_and_not_by_its_folder(adapter: Path) -> None:
+    release = only(adapter)
+    assert (release.kind.repo_type, release.repo_id) == ("model", "acme/tiny-llama-complete-cot-full-hedge")
+
+
+def test_a_runs_folder_has_them_in_the_order_of_publication(benchmark_copy: Path, outputs: Path, adapter: Path) -> None:
+    found = releases(benchmark_copy.parent, "acme")
+    assert [release.kind.name for release in found] == ["benchmark", "outputs", "adapter"]
+
+
+def test_outputs_of_two_base_models_are_refused(outputs: Path) -> None:
+    write_parquet(outputs, "base-cot-complete", "test", [output_row("a", "llm/other")], OUTPUTS)
+    with pytest.raises(UserError, match=r"answers of 2 models \(llm/Tiny-Llama, llm/other\)"):
+        releases(outputs, "acme")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"task": "complete"})])
+def test_an_adapter_that_does_not_say_what_it_is_trained_for_is_refused(text: str, adapter: Path) -> None:
+    (adapter / "run.json").write_text(text)
+    with pytest.raises(UserError, match="no adapter of this project's training"):
+        releases(adapter, "acme")
+
+
+def test_what_an_interrupted_training_left_over_is_refused(adapter: Path) -> None:
+    (adapter / "optimizer.pt").write_bytes(b"\x80\x04.")
+    with pytest.raises(UserError, match=r"optimizer\.pt: may be a pickle"):
+        releases(adapter, "acme")
+
+
+def test_a_card_that_leads_elsewhere_is_no_marker(tmp_path: Path, benchmark_copy: Path) -> None:
+    folder = tmp_path / "disguised"
+    folder.mkdir()
+    (folder / "README.md").symlink_to(benchmark_copy / "README.md")
+    with pytest.raises(UserError, match="no artifact and no run's folder"):
+        releases(folder, "acme")
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        releases(tmp_path / "absent", "acme")
