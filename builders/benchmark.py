@@ -20,6 +20,8 @@ from builders.folders import Written, replaced_folder, write_card, write_parquet
 from builders.framings import FRAMINGS
 from builders.prompts import complete_prompt, decidability_prompt, elicitation_prompt
 from builders.provenance import attribution_table
+from builders.repos import BENCHMARK as REPO
+from builders.repos import METRIC, ORG
 from builders.schema import BENCHMARK, MEANING, SPLITS
 from builders.styles import ELICITATION_STYLES, STYLES
 from builders.utilities import COST_PAIRS
@@ -129,15 +131,22 @@ WHAT = {
 }
 
 
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+def size_category(files: Sequence[Written]) -> str:
+    """The Hub's word for how many rows the files have together."""
+    total = sum(file.rows for file in files)
+    return next((name for bound, name in SIZES if total < bound), "1M<n<10M")
+
+
 def write_benchmark_card(folder: Path, configs: Sequence[str], files: list[Written]) -> None:
     """The dataset card: YAML from the schema and the files, prose from the template."""
-    total = sum(file.rows for file in files)
-    sizes = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
     data = DatasetCardData(
         pretty_name="Coherent Decisions",
         language=["en"],
         license=["cc-by-4.0", "apache-2.0", "odbl"],
-        size_categories=[next((name for bound, name in sizes if total < bound), "100K<n<1M")],
+        size_categories=[size_category(files)],
         task_categories=["text-generation"],
         source_datasets=["extended"],
         tags=["decision-making", "expected-utility", "uncertainty", "calibration", "tabular"],
@@ -152,7 +161,8 @@ def write_benchmark_card(folder: Path, configs: Sequence[str], files: list[Writt
         data,
         default="complete" if "complete" in configs else configs[0],
         marker=MARKER,
-        load_id="org/coherent-decisions",
+        load_id=f"{ORG}/{REPO}",
+        metric_id=f"{ORG}/{METRIC}",
         attribution=attribution_table(DOMAINS),
         framings=FRAMINGS,
         meaning=MEANING,

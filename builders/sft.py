@@ -22,7 +22,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from builders.artifacts import Artifact, load_rows
 from builders.beliefs import NOT_ELICITED, SETTINGS, Beliefs, Elicitation, find_elicitation, read_beliefs
-from builders.benchmark import config_rows
+from builders.benchmark import config_rows, size_category
 from builders.cases import FROZEN, frozen_cases
 from builders.conditions import assign_conditions
 from builders.construction import ConstructionError, check_prompt
@@ -31,6 +31,8 @@ from builders.errors import UserError
 from builders.folders import Written, parquet_path, replaced_folder, write_card, write_parquet
 from builders.holdouts import HOLDOUTS, Holdout
 from builders.provenance import attribution_table
+from builders.repos import BENCHMARK as REPO
+from builders.repos import ORG, outputs_name, sft_name
 from builders.schema import BENCHMARK, MEANING, SFT
 from builders.styles import ELICITATION_STYLES
 from builders.targets import check_set, check_targets, make_target
@@ -313,14 +315,15 @@ def write_sft_card(folder: Path, record: Record) -> None:
                 file, counts = _described(folder, path, name, split)
                 files.append(file)
                 kinds[name, split] = counts
-    total = sum(file.rows for file in files)
-    sizes = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
+    model = record["model"]
+    prompts = record["benchmark"] if "/" in record["benchmark"] else f"{ORG}/{REPO}"
     data = DatasetCardData(
-        pretty_name=f"Coherent Decisions SFT sets of {record['model']}",
+        pretty_name=f"Coherent Decisions SFT sets of {model}",
         language=["en"],
         license=["cc-by-4.0", "apache-2.0", "odbl"],
-        size_categories=[next((name for bound, name in sizes if total < bound), "100K<n<1M")],
+        size_categories=[size_category(files)],
         task_categories=["text-generation"],
+        source_datasets=[prompts, f"{ORG}/{outputs_name(model)}"],
         tags=["coherent-decisions", "sft", "decision-making"],
         beliefs=record,
     )
@@ -328,7 +331,7 @@ def write_sft_card(folder: Path, record: Record) -> None:
     write_card(
         folder, "sft", features, files, data,
         marker=MARKER, record=record, kinds=kinds, meaning=MEANING, columns=list(SFT), splits=SFT_SPLITS,
-        not_elicited=NOT_ELICITED, attribution=attribution_table(DOMAINS),
+        not_elicited=NOT_ELICITED, load_id=f"{ORG}/{sft_name(model)}", attribution=attribution_table(DOMAINS),
         held_out={each.name: each.framings for each in HOLDOUTS if any(name.endswith(each.name) for name in features)},
     )  # fmt: skip
 

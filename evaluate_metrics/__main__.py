@@ -1,4 +1,4 @@
-"""Commands of the scoring stage: ``python -m evaluate_metrics report``."""
+"""Commands of the scoring stage: ``python -m evaluate_metrics report`` and ``space``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from builders.cli import run
 from evaluate_metrics.beliefs import WHOSE
 from evaluate_metrics.coherence.references import UNITS
 from evaluate_metrics.report import write_report
+from evaluate_metrics.space import write_space
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -34,12 +35,22 @@ def _parser() -> argparse.ArgumentParser:
         help="the beliefs that an adapter's are compared with: its base model's, or its own (default: %(default)s)",
     )  # fmt: skip
     report.add_argument("--seed", type=int, default=124, help="of the bootstrap (default: %(default)s)")
+    space = commands.add_parser(
+        "space",
+        help="write the metric's Space",
+        description="Writes the folder of the metric's Space: the modules that evaluate.load reads, the card, the "
+        "page. An earlier one is replaced. Prints the script's path, which evaluate.load takes as well.",
+    )
+    space.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder, best named coherence")
     return parser
 
 
 def main() -> int:
-    """Parses the command line, writes the report, prints its table."""
+    """Parses the command line, writes the report and prints its table, or writes the metric's Space."""
     a = _parser().parse_args()
+    if a.command == "space":
+        print(write_space(a.out))
+        return 0
     outputs = [resolve(reference, "dataset") for reference in a.outputs]
     benchmark = resolve(a.benchmark, "dataset")
     report = write_report(outputs, benchmark, a.out, a.n_resamples, a.unit, a.seed, a.reference)

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from builders.artifacts import Artifact, load_rows
+from builders.benchmark import size_category
 from builders.errors import UserError
-from builders.folders import write_card, write_parquet
+from builders.folders import Written, write_card, write_parquet
 from builders.locks import locked
 from builders.outputs import RESAMPLE
-from builders.schema import OUTPUTS, ROUTED, SPLITS, TASKS
+from builders.repos import BENCHMARK, METRIC, ORG, outputs_name
+from builders.schema import MEANING, OUTPUTS, ROUTED, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter
 from inference.grammar import answer_grammar
@@ -280,28 +282,49 @@ def write_outputs_card(out: Path) -> None:
 
 
 def _write_outputs_card(out: Path) -> None:
-    import pyarrow.parquet as pq
     from huggingface_hub import DatasetCardData
 
-    from builders.folders import Written
-
-    files, runs = [], []
-    for path in sorted(out.glob("*/*.parquet")):
-        table = pq.ParquetFile(path).metadata
-        first = next(pq.ParquetFile(path).iter_batches(1)).to_pylist()[0]
-        config, split = path.parent.name, path.name.split("-")[0]
-        num_bytes = sum(table.row_group(i).total_byte_size for i in range(table.num_row_groups))
-        files.append(
-            Written(config, split, path.relative_to(out).as_posix(), table.num_rows, num_bytes, path.stat().st_size)
-        )
-        runs.append({"config": config, "split": split, "rows": table.num_rows, **first})
-    data = DatasetCardData(
-        pretty_name=f"Coherent Decisions outputs of {', '.join(sorted({run['model'] for run in runs}))}",
-        language=["en"],
-        license="apache-2.0",
-        tags=["coherent-decisions", "model-outputs"],
-    )
-    features = {run["config"]: ROUTED if "route" in run else OUTPUTS for run in runs}
+    found = [_described(out, path) for path in sorted(out.glob("*/*.parquet"))]
+    files, runs = [file for file, _ in found], [run for _, run in found]
     routed = [run for run in runs if "route" in run]
     answers = [run for run in runs if "route" not in run]
-    write_card(out, "outputs", features, files, data, runs=answers, routed=routed)
+    models = sorted({run["model"] for run in runs})
+    data = DatasetCardData(
+        pretty_name=f"Coherent Decisions outputs of {', '.join(models)}",
+        language=["en"],
+        license="apache-2.0",
+        size_categories=[size_category(files)],
+        task_categories=["text-generation"],
+        source_datasets=[f"{ORG}/{BENCHMARK}"],
+        tags=["coherent-decisions", "model-outputs", "decision-making"],
+    )
+    write_card(
+        out, "outputs", {run["config"]: ROUTED if "route" in run else OUTPUTS for run in runs}, files, data,
+        runs=answers, routed=routed, models=models, meaning=MEANING, columns=list(OUTPUTS), routed_columns=list(ROUTED),
+        first=(answers + routed)[0], scored=next(filter(_is_scored, answers), None), seeds=_base_seeds(answers),
+        load_id=f"{ORG}/{outputs_name(models[0])}", benchmark_id=f"{ORG}/{BENCHMARK}", metric_id=f"{ORG}/{METRIC}",
+    )  # fmt: skip
+
+
+def _described(out: Path, path: Path) -> tuple[Written, dict[str, Any]]:
+    """A run's file, and the run: config, split, number of rows, and the first row for what all rows share."""
+    import pyarrow.parquet as pq
+
+    table = pq.ParquetFile(path).metadata
+    first = next(pq.ParquetFile(path).iter_batches(1)).to_pylist()[0]
+    config, split = path.parent.name, path.name.split("-")[0]
+    num_bytes = sum(table.row_group(i).total_byte_size for i in range(table.num_row_groups))
+    place = path.relative_to(out).as_posix()
+    written = Written(config, split, place, table.num_rows, num_bytes, path.stat().st_size)
+    return written, {**first, "config": config, "split": split, "rows": table.num_rows}
+
+
+def _is_scored(run: Mapping[str, Any]) -> bool:
+    """Whether the metric scores a run by itself: a decision run that is no second draw."""
+    return run["task"] != "elicitation" and not run["config"].endswith(RESAMPLE)
+
+
+def _base_seeds(runs: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The base seeds of the runs but for those of second draws; xor undoes itself."""
+    first_draws = (run for run in runs if not run["config"].endswith(RESAMPLE) and run["seed"] is not None)
+    return sorted({request_seed(run["item_id"], run["seed"]) for run in first_draws})

@@ -13,20 +13,33 @@ import csv
 import io
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from huggingface_hub import ModelCard, ModelCardData
 
+from builders.benchmark import config_rows
+from builders.cases import frozen_cases
+from builders.conditions import assign_conditions
 from builders.holdouts import holdout
+from builders.repos import BENCHMARK, METRIC, ORG, adapter_name, sft_name
+from builders.styles import MAX_TOKENS
 from dataset_cards import template
 from training.base import NamedBase
 
 WEIGHTS = "adapter_model.safetensors"
 FILES = ("adapter_config.json", "README.md", "run.json", "training-log.csv", "loss.png", WEIGHTS)
 """What an adapter's folder consists of."""
+
+EXAMPLE_CASE = "room_occupancy-08"
+"""The test case of a held-out domain with the shortest evidence, for the card's snippet."""
+
+SERVED_RANKS = (16, 32, 64)
+"""Ranks that vLLM is told to reserve room for."""
 
 LOG_COLUMNS = ("step", "epoch", "loss", "eval_loss", "grad_norm", "learning_rate", "num_tokens")
 
@@ -104,22 +117,49 @@ def loss_curve(log: Sequence[Mapping[str, Any]], title: str) -> bytes:
 
 
 def _card(config: str, base: NamedBase, record: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> ModelCard:
+    """The card; its repo, and that of a training set that was a folder, are named as the release names them."""
+    name = adapter_name(record["model"], config)
+    data_id = record["data"] if "/" in record["data"] else f"{ORG}/{sft_name(record['model'])}"
     data = ModelCardData(
         base_model=base.id,
+        base_model_relation="adapter",
+        base_model_revision=base.commit,
         library_name="peft",
         pipeline_tag="text-generation",
+        license="other",
+        license_name="as-the-base-model",
+        license_link=f"https://huggingface.co/{quote(base.id)}",
         language="en",
-        datasets=[record["data"]] if "/" in record["data"] else None,
+        datasets=[data_id],
         tags=["coherent-decisions", "lora", "sft", "decision-making"],
     )
-    losses = {name: next((row[name] for row in reversed(log) if name in row), None) for name in ("loss", "eval_loss")}
     card: ModelCard = ModelCard.from_template(
         data,
         template_str=template("adapter"),
+        name=name,
+        repo_id=f"{ORG}/{name}",
+        data_id=data_id,
+        benchmark_id=f"{ORG}/{BENCHMARK}",
+        metric_id=f"{ORG}/{METRIC}",
         config=config,
         base=base,
+        served=shlex.quote(base.id),
+        lora_rank=next((rank for rank in SERVED_RANKS if rank >= record["recipe"]["rank"]), SERVED_RANKS[-1]),
         left_out=holdout(record["holdout"]).framings,
-        losses=losses,
+        example=example_row(record["task"], record["style"], record["holdout"]),
+        budget=MAX_TOKENS[record["style"]],
+        losses={
+            each: next((row[each] for row in reversed(log) if each in row), None) for each in ("loss", "eval_loss")
+        },
         **record,
     )
     return card
+
+
+def example_row(task: str, style: str, left_out: str) -> dict[str, Any]:
+    """A test prompt that an adapter is evaluated with: a short one, of a held-out domain and a held-out framing."""
+    cases = frozen_cases()
+    case = [each for each in cases if each["case_id"] == EXAMPLE_CASE]
+    rows = config_rows(task, case, assign_conditions(cases))
+    framing = holdout(left_out).framings[0]
+    return next(row for row in rows if (row["style"], row["framing"]) == (style, framing))

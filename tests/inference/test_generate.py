@@ -1,9 +1,11 @@
 """Generation runs end to end on a tiny model: what is written, what a kill costs, what a mistake says."""
 
+import ast
 import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,7 @@ import datasets
 import hypothesis.strategies as st
 import pyarrow.parquet as pq
 import pytest
+from huggingface_hub import DatasetCard
 from hypothesis import given
 
 from builders.artifacts import Artifact, folder_digest, load_rows, resolve
@@ -24,10 +27,11 @@ from builders.benchmark import write_benchmark
 from builders.cases import frozen_cases
 from builders.cli import run as run_command
 from builders.errors import UserError
-from builders.schema import OUTPUTS
+from builders.folders import write_parquet
+from builders.schema import MEANING, OUTPUTS
 from evaluate_metrics.coherence.parsing import elicitation_fields, parse
 from inference.__main__ import main
-from inference.generate import Run, generate, prompt_rows, select
+from inference.generate import Run, generate, prompt_rows, select, write_outputs_card
 from inference.requests import Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
 
@@ -35,6 +39,7 @@ Row = dict[str, Any]
 Command = Callable[..., tuple[int, str, str]]
 
 REPOSITORY = Path(__file__).parents[2]
+METRIC = REPOSITORY / "evaluate_metrics/coherence"
 CONFIG = "base-direct-complete"
 FILE = Path(CONFIG) / "test-00000-of-00001.parquet"
 JOURNAL = Path(".journal") / f"{CONFIG}-test.jsonl"
@@ -271,6 +276,70 @@ def test_two_runs_in_one_folder_keep_both_configs(out: Path, finished: Path, com
     assert list(datasets.load_dataset(str(out), other, split="test")) == guided and len(guided) == 20
     for row in guided:
         assert row["guided"] and parse(row["text"], elicitation_fields(), row["finish_reason"]).complete
+
+
+def snippets(card: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", card, re.DOTALL | re.MULTILINE)
+
+
+def run_snippets(folder: Path, name: str, benchmark: Artifact) -> None:
+    """Runs the Python of an outputs card, with folders in the place of the ids."""
+    places = {f"org/{name}": folder, "org/coherent-decisions": benchmark.path, "org/coherence": METRIC}
+    for code in snippets((folder / "README.md").read_text(encoding="utf-8")):
+        for repo, place in places.items():
+            code = code.replace(f'"{repo}"', repr(str(place)))
+        assert "org/" not in code
+        exec(code, {})
+
+
+def test_the_cards_yaml_and_its_snippets_are_those_of_the_repo(
+    finished: Path, benchmark: Artifact, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = DatasetCard.load(finished / "README.md").data.to_dict()
+    assert (data["source_datasets"], data["task_categories"]) == (["org/coherent-decisions"], ["text-generation"])
+    assert (data["size_categories"], data["license"]) == (["n<1K"], "apache-2.0")
+    capsys.readouterr()
+    run_snippets(finished, "coherent-decisions-outputs-tiny-llama", benchmark)
+    first, scored = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    assert first == rows_of(finished)[0]["text"]
+    result = ast.literal_eval(scored)
+    assert (result["answers"], result["parse_rate"]) == (PROMPTS, 0.0)
+
+
+def test_the_card_says_what_every_column_means_and_which_seeds(finished: Path) -> None:
+    card = (finished / "README.md").read_text(encoding="utf-8")
+    for column in OUTPUTS:
+        assert f"| `{column}` | {MEANING[column]} |" in card
+    assert "with the base seed 124 here" in card and "| routed config |" not in card
+    assert not re.search(r"\{\{|\}\}|\{%|\bNone\b|DIR", card)
+    for table in re.findall(r"(?:^\|.*\n)+", card, re.MULTILINE):
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
+
+
+def test_elicitations_alone_are_loaded_but_not_scored(
+    finished: Path, benchmark: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{**row, "task": "elicitation", "seed": None, "temperature": None} for row in rows_of(finished)[:3]]
+    write_parquet(tmp_path, "base-direct-elicitation", "train", rows, OUTPUTS)
+    write_outputs_card(tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert len(snippets(card)) == 1 and "These configs are not scored one by one" in card
+    assert "| no | unknown | 0.95 | 6 |" in card and "base seed" not in card.split("## Columns")[1].split("| `text`")[1]
+    run_snippets(tmp_path, "coherent-decisions-outputs-tiny-llama", benchmark)
+    assert capsys.readouterr().out.strip("\n") == rows[0]["text"].strip("\n")
+
+
+def test_several_models_in_a_folder_are_said_and_ids_break_no_table(finished: Path, tmp_path: Path) -> None:
+    for config, model in (("base-direct-complete", "org/b"), ("base-cot-complete", "org/a|\nx")):
+        rows = [{**row, "model": model, "adapter": "x|y", "engine_version": "1 | 2"} for row in rows_of(finished)[:3]]
+        write_parquet(tmp_path, config, "test", rows, OUTPUTS)
+    write_outputs_card(tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "These are answers of 2 base models; the repo has the name of the first" in card
+    assert card.count('"org/coherent-decisions-outputs-a-x"') == 2
+    [table] = [found for found in re.findall(r"(?:^\|.*\n)+", card, re.MULTILINE) if "| config |" in found]
+    assert len(table.splitlines()) == 4 and r"| org/a\| x |" in table and r"| x\|y |" in table
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()} == {14}
 
 
 def test_guided_reasoning_is_answered_in_full(tmp_path: Path, command: Command) -> None:

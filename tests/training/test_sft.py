@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import importlib.util
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,15 +20,17 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 
 from builders.artifacts import Artifact, resolve
+from builders.chat import render
 from builders.errors import UserError
 from builders.hardware import fast_dtype
 from builders.locks import locked
+from builders.repos import adapter_name, published
 from inference.requests import Request, Sampling
 from inference.transformers_engine import TransformersEngine
-from training.adapter import FILES, LOG_COLUMNS
+from training.adapter import FILES, LOG_COLUMNS, example_row
 from training.base import check_libraries
 from training.recipe import Recipe
-from training.sft import Job, evenly, latest_checkpoint, train
+from training.sft import STYLES, TASKS, Job, evenly, latest_checkpoint, train
 
 JOB = Job("complete", "direct", "full-hedge")
 STEPS = 12
@@ -107,18 +110,44 @@ def test_the_log_can_be_plotted(trained: Path, data: Artifact) -> None:
 
 def test_the_card_names_base_and_data_and_how_to_load(trained: Path, tiny: Tiny) -> None:
     text = (trained / "README.md").read_text()
-    front = yaml.safe_load(text.split("---")[1])
-    assert front["base_model"] == "tiny-llama" and front["library_name"] == "peft" and "datasets" not in front
+    front = yaml.safe_load(text.split("---\n")[1])
+    assert front["base_model"] == "tiny-llama" and "base_model_revision" not in front
+    assert (front["base_model_relation"], front["library_name"]) == ("adapter", "peft")
+    assert (front["license"], front["license_name"]) == ("other", "as-the-base-model")
+    assert front["license_link"] == "https://huggingface.co/tiny-llama"
+    assert front["datasets"] == ["org/coherent-decisions-sft-tiny-llama"]
     assert ModelCard(text).data.base_model == "tiny-llama"
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 10 and all(line.count("|") == 3 for line in table)
-    assert "22 rows, 6 for validation" in text and "*betting* and *trading*" in text and "{{" not in text
-    snippet = text.split("```python")[1].split("```")[0]
-    assert 'from_pretrained("tiny-llama", dtype="float32")' in snippet
+    assert "22 rows, 6 for validation" in text and "*betting* and *trading*" in text
+    assert not re.search(r"\{\{|\{%|\bNone\b|DIR|ADAPTER", text)
+    name = f"tiny-llama-{JOB.config}"
+    assert f"# {name}\n" in text and published(text, "acme").count(f"acme/{name}") == 2
+    assert f"vllm serve tiny-llama --enable-lora --max-lora-rank 16 --lora-modules {name}=org/{name}\n" in text
+
+
+def test_the_cards_snippet_answers_a_prompt_of_the_benchmark(
+    trained: Path, tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [code] = re.findall(r"^```python\n(.*?)^```$", (trained / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert 'from_pretrained("tiny-llama", dtype="float32")' in code
     place: dict[str, Any] = {}
-    exec(snippet.replace("tiny-llama", str(tiny("llama"))).replace("ADAPTER", str(trained)), place)
+    code = code.replace(f"org/tiny-llama-{JOB.config}", str(trained)).replace('"tiny-llama"', repr(str(tiny("llama"))))
+    exec(code, place)
     expected = PeftModel.from_pretrained(load(tiny("llama")), str(trained))
     assert torch.equal(logits(place["model"]), logits(expected))
+    assert place["prompt"] == example_row("complete", "direct", "full-hedge")["prompt"]
+    prompt = render(place["tokenizer"], place["prompt"])
+    assert place["inputs"]["input_ids"][0].tolist() == prompt and place["answer"].shape[1] == len(prompt) + 64
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(("task", "style"), [(task, style) for task in TASKS for style in STYLES])
+def test_the_cards_prompt_is_held_out_and_one_of_the_benchmarks(task: str, style: str) -> None:
+    row = example_row(task, style, "cross-insurance-trading")
+    assert row["item_id"].startswith("room_occupancy-08.insurance.") and f".{task}.{style}.r1" in row["item_id"]
+    assert (row["domain_status"], row["split"]) == ("held_out", "test") and '"""' not in row["prompt"]
+    assert row["prompt"].endswith("</final>") and "\\" not in row["prompt"]
 
 
 def test_no_file_tells_where_it_was_made(trained: Path, tiny: Tiny) -> None:
@@ -138,8 +167,10 @@ def test_a_hub_base_is_named_with_its_commit(
     config = json.loads((out / "adapter_config.json").read_text())
     assert (config["base_model_name_or_path"], config["revision"]) == ("org/tiny", "0123abc")
     text = (out / "README.md").read_text()
-    front = yaml.safe_load(text.split("---")[1])
+    front = yaml.safe_load(text.split("---\n")[1])
     assert (front["base_model"], front["datasets"]) == ("org/tiny", ["org/sets|x"])
+    assert (front["base_model_revision"], front["license_link"]) == ("0123abc", "https://huggingface.co/org/tiny")
+    assert "vllm serve org/tiny --revision 0123abc --enable-lora" in text
     assert text.count('from_pretrained("org/tiny", revision="0123abc"') == 2
     assert r"`org/sets\|x`" in text
 
@@ -152,7 +183,20 @@ def test_the_recipes_base_model_is_named_where_the_model_is_a_copy(
     config = json.loads((out / "adapter_config.json").read_text())
     assert (config["base_model_name_or_path"], config["revision"]) == ("org/original", None)
     assert json.loads((out / "run.json").read_text())["model"] == "tiny-llama"
-    assert 'from_pretrained("org/original", dtype=' in (out / "README.md").read_text()
+    card = (out / "README.md").read_text()
+    assert f"| float32, of the copy `tiny-llama`, revision `{base.revision}` |" in card
+    assert 'from_pretrained("org/original", dtype=' in card and f'(base, "org/tiny-llama-{JOB.config}")' in card
+
+
+def test_a_base_models_name_stays_a_name_in_code(
+    recipe: MakeRecipe, data: Artifact, base: Artifact, tmp_path: Path
+) -> None:
+    odd = Artifact('my "own"; rm -r model', base.path, base.revision)
+    out = train(JOB, recipe(max_steps={"direct": 1}, rank=17), data, odd, tmp_path / "adapter")
+    card = (out / "README.md").read_text()
+    assert "vllm serve 'my \"own\"; rm -r model' --enable-lora --max-lora-rank 32" in card
+    assert card.count(r'from_pretrained("my \"own\"; rm -r model"') == 2
+    assert f'(base, "org/{adapter_name(odd.id, JOB.config)}")' in card
 
 
 # --- What the adapter does --------------------------------------------------------------------------------------------
@@ -439,7 +483,7 @@ def test_a_quantised_base_is_trained(recipe: MakeRecipe, data: Artifact, base: A
     out = train(JOB, settings, data, base, tmp_path / "adapter")
     rows = log(out)
     assert len(rows) == STEPS and float(rows[-1]["loss"]) < float(rows[0]["loss"])
-    assert "NF4, double-quantised, bfloat16" in (out / "README.md").read_text()
+    assert "NF4, double-quantised, bfloat16, of `tiny-llama`" in (out / "README.md").read_text()
     assert {weight.dtype for weight in weights(out).values()} == {torch.bfloat16}
 
 
