@@ -77,7 +77,7 @@ def test_columns_of_another_schema_are_refused(benchmark_copy: Path) -> None:
     path = benchmark_copy / TEST
     table = pq.read_table(path)
     pq.write_table(table.rename_columns(["secret", *table.column_names[1:]]), path)
-    with pytest.raises(UserError, match="not the columns of the schema; differing: .*secret"):
+    with pytest.raises(UserError, match=r"not the columns of the schema; differing: .*secret"):
         check(benchmark_copy)
 
 
@@ -86,7 +86,7 @@ def test_a_column_of_another_type_is_refused(benchmark_copy: Path) -> None:
     table = pq.read_table(path)
     place = table.column_names.index("cost_fp")
     pq.write_table(table.set_column(place, "cost_fp", table["cost_fp"].cast(pa.int64())), path)
-    with pytest.raises(UserError, match="differing: .*cost_fp: int"):
+    with pytest.raises(UserError, match=r"differing: .*cost_fp: int"):
         check(benchmark_copy)
 
 
