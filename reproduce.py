@@ -5,10 +5,12 @@
     python reproduce.py --recipe qwen3.5-2b qwen3.5-4b --train all --on ray
     python reproduce.py --model path/to/model --limit 8
     python reproduce.py status --recipe qwen3.5-2b qwen3.5-4b --train all
+    python reproduce.py --from-hub acme@v1.0.0
 
 With ``--train`` the adapters of a framing holdout are trained and answer as well, and the routed system is composed.
 Everything lands in ``out/<name>/``: ``benchmark``, ``outputs``, ``sft``, ``adapters``, ``report``, each laid out like
-its Hub repo.
+its Hub repo. With ``--from-hub`` published stages are the beginning, and the end is a comparison with the published
+tables.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from builders.artifacts import Artifact, resolve
+from builders.artifacts import Artifact, load_rows, resolve
 from builders.cli import run
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS, Holdout, holdout
+from builders.hub.pull import Source, source, take_outputs
+from builders.packaged import PREFIX, packaged_id
 from builders.remote import local_folder, seen_folder
+from builders.repos import BENCHMARK, adapter_name, outputs_name
 from builders.styles import ELICITED_WITH
 from inference.engines import EngineSettings, add_engine_options, chosen_settings
-from training.recipe import Generation, Recipe, load_recipe
+from training.recipe import Generation, Recipe, load_recipe, recipe_text
 from training.sft import Job
 
 if TYPE_CHECKING:
@@ -39,16 +44,22 @@ if TYPE_CHECKING:
 
 DEFAULT_RECIPE = "smollm2-135m-cpu"
 DEFAULT_LIMIT = 4
+STAGES = ("cases", "beliefs", "adapters", "outputs")
+"""What a run may go on from, when it is published: everything after it is computed again."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with one base model: its recipe, the engine that answers, the adapters to train, and where."""
+    """What is done with one base model: its recipe, the engine that answers, the adapters to train, and where.
+
+    ``published`` are the outputs on the Hub that a run from there goes on from, or is compared with.
+    """
 
     recipe: Recipe
     engine: EngineSettings
     holdouts: tuple[Holdout, ...]
     out: Path
+    published: Artifact | None = None
 
     @property
     def jobs(self) -> list[Job]:
@@ -93,6 +104,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--guided", action=argparse.BooleanOptionalAction, help="constrain answers to the final block")
     parser.add_argument("--benchmark", help="a published benchmark, by id or folder (default: build it)")
     parser.add_argument(
+        "--from-hub", metavar="ORG[@REV]", help="take what is published there, compute the rest, compare the tables"
+    )
+    parser.add_argument(
+        "--from", dest="stage", choices=STAGES, default="outputs",
+        help="with --from-hub: the last stage that is taken as published (default: outputs, only scoring is repeated)",
+    )  # fmt: skip
+    parser.add_argument(
         "--out", help="folder or URL for everything (default: out/<recipe or model>, with several recipes out)"
     )
     add_engine_options(parser)
@@ -118,21 +136,49 @@ def planned(arguments: argparse.Namespace, folder: Path | None) -> list[Work]:
         if arguments.model:
             name = f"{recipes[0].name}-{Path(arguments.model).name}"
             recipes = [dataclasses.replace(recipes[0], name=name, model=arguments.model, base_model="")]
-    given = {name: getattr(arguments, name) for name in ("limit", "cells", "guided")}
-    chosen = {name: value for name, value in given.items() if value is not None}
+    root = Path("out") / f"from-{source(arguments.from_hub).org}" if arguments.from_hub else Path("out")
     works = []
     for recipe in recipes:
-        generation = dataclasses.replace(recipe.generation, **chosen)
-        own = EngineSettings(generation.engine, dtype=generation.dtype, batch_size=generation.batch_size)
-        engine = chosen_settings(arguments, own)
-        if engine.name == "openai" and arguments.train:
-            raise UserError("--train needs the model itself; an endpoint only answers")
-        out = (folder or Path("out")) / recipe.name if folder is None or len(recipes) > 1 else folder
+        out = (folder or root) / recipe.name if folder is None or len(recipes) > 1 else folder
         if out.is_file():
             raise UserError(f"{out}: is a file; give a folder as --out")
-        recipe = dataclasses.replace(recipe, generation=generation)
-        works.append(Work(recipe, engine, named_holdouts(arguments.train), out))
+        works.append(planned_work(recipe, arguments, named_holdouts(arguments.train), out))
     return works
+
+
+def planned_work(recipe: Recipe, arguments: argparse.Namespace, holdouts: tuple[Holdout, ...], out: Path) -> Work:
+    """The work of one recipe, with what the command line says otherwise."""
+    given = {name: getattr(arguments, name) for name in ("limit", "cells", "guided")}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    generation = dataclasses.replace(recipe.generation, **chosen)
+    own = EngineSettings(generation.engine, dtype=generation.dtype, batch_size=generation.batch_size)
+    engine = chosen_settings(arguments, own)
+    if engine.name == "openai" and holdouts:
+        raise UserError("--train needs the model itself; an endpoint only answers")
+    return Work(dataclasses.replace(recipe, generation=generation), engine, holdouts, out)
+
+
+def published_work(work: Work, hub: Source, arguments: argparse.Namespace) -> Work:
+    """The work with its outputs on the Hub; recipe and framing holdouts are theirs unless the command line has others.
+
+    Raises:
+        UserError: the outputs of the recipe's model are not published there.
+    """
+    published = hub.pull(outputs_name(model_id(work.recipe.model)), "dataset")
+    recipe, there = work.recipe, published.path / "recipe.yaml"
+    if there.is_file():
+        recipe = load_recipe(str(there))
+        if arguments.model:
+            recipe = dataclasses.replace(recipe, model=arguments.model)
+    configs = [path.name for path in published.path.iterdir() if path.is_dir()]
+    trained = tuple(each for each in HOLDOUTS if any(name.startswith("sft-") and each.name in name for name in configs))
+    again = planned_work(recipe, arguments, work.holdouts or trained, work.out)
+    return dataclasses.replace(again, published=published)
+
+
+def model_id(reference: str) -> str:
+    """The id that outputs and adapters record for the model of a recipe."""
+    return packaged_id(reference) if reference.startswith(PREFIX) else reference.partition("@")[0]
 
 
 def named_holdouts(names: Sequence[str] | None) -> tuple[Holdout, ...]:
@@ -165,14 +211,20 @@ def base_runs(recipe: Recipe, jobs: Sequence[Job]) -> Iterator[Run]:
     yield from (planned_run(generation, task, style) for style in styles for task in ("complete", "decidability"))
 
 
-def build(benchmark: str | None, out: Path) -> Artifact:
-    """The benchmark to answer: the published one that was named, or a fresh build."""
-    if benchmark:
-        return resolve(benchmark, "dataset")
+def build(arguments: argparse.Namespace, hub: Source | None, out: Path) -> Artifact:
+    """The benchmark to answer: the published one that was named, or a fresh build, of published cases if need be."""
+    if arguments.benchmark:
+        return resolve(arguments.benchmark, "dataset")
     from builders.benchmark import write_benchmark
     from builders.cases import frozen_cases
 
-    files = write_benchmark(out / "benchmark", frozen_cases())
+    cases = frozen_cases()
+    if hub:
+        published = hub.pull(BENCHMARK, "dataset")
+        if arguments.stage != "cases":
+            return published
+        cases = load_rows(published, "cases").to_list()
+    files = write_benchmark(out / "benchmark", cases)
     print(f"  {sum(file.rows for file in files):,} rows in {out / 'benchmark'}")
     return resolve(str(out / "benchmark"), "dataset")
 
@@ -190,6 +242,30 @@ def answer(work: Work, benchmark: Artifact) -> Artifact:
     for each, asked in zip(runs, rows, strict=True):
         generate(each, asked, model, engine, work.out / "outputs")
     engine.close()
+    return model
+
+
+def take(work: Work) -> Artifact:
+    """The base model's published answers in place of its own; returns the model.
+
+    Raises:
+        UserError: they are another model's, or of another revision.
+    """
+    import pyarrow.parquet as pq
+
+    from inference.engines import model_artifact
+
+    assert work.published
+    taken = take_outputs(work.published, "base-", work.out / "outputs")
+    print(f"  {len(taken)} runs of {work.published.id} ({work.published.revision})", flush=True)
+    model = model_artifact(work.engine, work.recipe.model)
+    first = next((work.out / "outputs" / taken[0]).glob("*.parquet"))
+    names = pq.read_table(first, columns=["model", "model_revision"]).slice(0, 1).to_pylist()[0]
+    if names != {"model": model.id, "model_revision": model.revision}:
+        raise UserError(
+            f"the published answers are those of {names['model']} ({names['model_revision']}), not of {model.id} "
+            f"({model.revision}); give that model as --model"
+        )
     return model
 
 
@@ -229,14 +305,15 @@ def check_trainable(work: Work, benchmark: Artifact) -> None:
         prompt_rows(benchmark, each)
 
 
-def answer_adapted(work: Work, benchmark: Artifact, model: Artifact) -> None:
-    """The answers of every adapter, and the routed system of every holdout."""
+def answer_adapted(work: Work, benchmark: Artifact, model: Artifact, hub: Source | None) -> None:
+    """The answers of every adapter, trained here or published, and the routed system of every holdout."""
     from inference.adapters import read_adapter
     from inference.engines import load_engine
     from inference.generate import generate, prompt_rows
 
     for job in work.jobs:
-        adapter = read_adapter(resolve(str(work.adapter(job)), "model"), model)
+        place = hub.reference(adapter_name(model.id, job.config)) if hub else str(work.adapter(job))
+        adapter = read_adapter(resolve(place, "model"), model)
         runs = adapted_runs(work.recipe, job)
         engine = load_engine(work.settings(runs), model, adapter, runs[0].sampling, guided=False)
         for each in runs:
@@ -322,35 +399,92 @@ def _status(arguments: argparse.Namespace, folder: Path | None) -> int:
 def _run(arguments: argparse.Namespace, folder: Path | None) -> int:
     works = planned(arguments, folder)
     together = _together(works, folder)
+    hub = source(arguments.from_hub) if arguments.from_hub else None
+    if hub:
+        works = [published_work(work, hub, arguments) for work in works]
     start = time.monotonic()
     for work in works:
         _announce(work)
     _stage("benchmark", start)
-    benchmark = build(arguments.benchmark, together)
+    benchmark = build(arguments, hub, together)
+    if not hub or arguments.stage != "outputs":
+        compute(works, benchmark, arguments, hub, start)
+    _stage("report", start)
+    page = report(works, benchmark, together, arguments.stage if hub else None)
+    print(f"{(time.monotonic() - start) / 60:.1f} minutes; open {page}")
+    return compare(works) if hub else 0
+
+
+def compute(
+    works: Sequence[Work], benchmark: Artifact, arguments: argparse.Namespace, hub: Source | None, start: float
+) -> None:
+    """Everything between benchmark and report that is not taken from the Hub."""
+    stage = arguments.stage if hub else "cases"
     for work in works:
+        write_recipe(work)
         if work.jobs:
             check_trainable(work, benchmark)
     _stage("answers of the base model", start)
-    models = [answer(work, benchmark) for work in works]
-    if arguments.train:
+    models = [answer(work, benchmark) if stage == "cases" else take(work) for work in works]
+    if not any(work.jobs for work in works):
+        return
+    if stage != "adapters":
         from training.sweep import sweep
 
         _stage("adapters", start)
         tasks = [task for work, model in zip(works, models, strict=True) for task in sets(work, benchmark, model)]
         sweep(tasks, arguments.on)
-        _stage("answers of the adapters", start)
-        for work, model in zip(works, models, strict=True):
-            answer_adapted(work, benchmark, model)
-    _stage("report", start)
+    _stage("answers of the adapters", start)
+    for work, model in zip(works, models, strict=True):
+        answer_adapted(work, benchmark, model, hub if stage == "adapters" else None)
+
+
+def write_recipe(work: Work) -> None:
+    """The recipe with every setting and the size of the slice, beside the outputs: what another run goes by."""
+    work.out.mkdir(parents=True, exist_ok=True)
+    beside = work.out / ".recipe.yaml.partial"
+    beside.write_text(recipe_text(work.recipe), encoding="utf-8")
+    beside.replace(work.out / "recipe.yaml")
+
+
+def report(works: Sequence[Work], benchmark: Artifact, together: Path, stage: str | None) -> Path:
+    """A report for each model, where there are several one for all as well; prints the latter, returns its page."""
+    from evaluate_metrics.record import read_record
     from evaluate_metrics.report import write_report
 
-    outputs = [resolve(str(work.out / "outputs"), "dataset") for work in works]
-    report = write_report(outputs, benchmark, together / "report")
-    print(f"\n{report.table}\n")
-    for note in report.notes:
+    def answers(work: Work) -> Artifact:
+        taken = work.published if stage == "outputs" else None
+        return taken or resolve(str(work.out / "outputs"), "dataset")
+
+    for work in works:
+        settings = {}
+        if work.published and (work.published.path / "report").is_dir():
+            settings = read_record(work.published.path / "report").settings()
+        written = write_report([answers(work)], benchmark, work.out / "report", **settings)
+    if len(works) > 1:
+        written = write_report([answers(work) for work in works], benchmark, together / "report")
+    print(f"\n{written.table}\n")
+    for note in written.notes:
         print(f"note: {note}")
-    print(f"{(time.monotonic() - start) / 60:.1f} minutes; open {report.page}")
-    return 0
+    return written.page
+
+
+def compare(works: Sequence[Work]) -> int:
+    """Every table beside the published one, cell by cell; 0 if all are equal."""
+    from evaluate_metrics.comparison import compare_reports
+
+    equal = True
+    for work in works:
+        assert work.published
+        there = work.published.path / "report"
+        if not there.is_dir():
+            print(f"{work.published.id}: published without a report; there is nothing to compare with")
+            equal = False
+            continue
+        comparison = compare_reports(there, work.out / "report")
+        print("\n".join((f"{work.published.id} ({work.published.revision})", *comparison.lines())))
+        equal &= not comparison.differing
+    return 0 if equal else 1
 
 
 def _announce(work: Work) -> None:
