@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -161,6 +162,7 @@ def test_a_commit_whose_answer_was_lost_is_completed(publish: Publish, hub: Hub,
     assert read_remote(api, plan.release).tags == {"v1.0.0": commits(api)[0]}
 
 
+KINDS = ("exit", "exit after", "lost", "drop", "client", "client")
 WORDS = (
     "/repos/create",
     "/preupload/",
@@ -178,16 +180,25 @@ WORDS = (
 def test_a_push_interrupted_anywhere_leaves_whole_revisions_and_is_completed(
     seed: int, publish: Publish, hub: Hub, api: HfApi, outputs: Path
 ) -> None:
-    """The server dies, a connection breaks, an answer is lost: before, after, at any of the requests of a push."""
+    """Client or server dies, a connection breaks, an answer is lost: before, at or after any request of a push."""
     first = publish()
     contents = [{path: first.release.content(path) for path in first.release.files}]
     answer_more(outputs, 5)
     second = release_of(outputs)
     contents.append({path: second.content(path) for path in second.files})
     draw = random.Random(seed)
-    hub.faults(draw.choice(["exit", "exit after", "lost", "drop"]), "GET|POST|PUT", draw.choice(WORDS))
-    with contextlib.suppress(UserError):
-        publish(V2)
+    kind, method, word = draw.choice(KINDS), "GET|POST|PUT", draw.choice(WORDS)
+    if kind == "client":
+        hub.faults("delay", method, word, seconds=60)
+        pushing = multiprocessing.get_context("fork").Process(target=publish, args=(V2,))
+        pushing.start()
+        pushing.join(1)
+        pushing.kill()
+        pushing.join()
+    else:
+        hub.faults(kind, method, word)
+        with contextlib.suppress(UserError):
+            publish(V2)
     hub.restart()
     for revision in ("main", "v1.0.0", "v2.0.0"):
         if revision == "main" or revision in read_remote(api, second).tags:
