@@ -27,14 +27,15 @@ from typing import TYPE_CHECKING, NoReturn
 from builders.artifacts import Artifact, load_rows, resolve
 from builders.cli import run
 from builders.errors import UserError
+from builders.generation import Generation
 from builders.holdouts import HOLDOUTS, Holdout, holdout
 from builders.hub.pull import Source, source, take_outputs
 from builders.packaged import PREFIX, packaged_id
 from builders.remote import local_folder, seen_folder
 from builders.repos import BENCHMARK, adapter_name, outputs_name
-from builders.styles import ELICITED_WITH
 from inference.engines import EngineSettings, add_engine_options, chosen_settings
-from training.recipe import Generation, Recipe, load_recipe, recipe_text
+from inference.plan import adapted_runs, base_runs
+from training.recipe import Recipe, load_recipe, recipe_text
 from training.sft import Job
 
 if TYPE_CHECKING:
@@ -70,6 +71,14 @@ class Work:
     def adapter(self, job: Job) -> Path:
         """The folder of an adapter."""
         return self.out / "adapters" / f"{self.recipe.name}-{job.config}"
+
+    def base_runs(self) -> Iterator[Run]:
+        """What the base model answers."""
+        return base_runs(self.recipe.generation, [job.style for job in self.jobs])
+
+    def adapted_runs(self, job: Job) -> tuple[Run, Run]:
+        """What an adapter answers: its own task, and again for the noise floor."""
+        return adapted_runs(self.recipe.generation, job.task, job.style)
 
     def settings(self, runs: Sequence[Run]) -> EngineSettings:
         """The engine, with room for the longest of the runs."""
@@ -190,40 +199,19 @@ def named_holdouts(names: Sequence[str] | None) -> tuple[Holdout, ...]:
     return HOLDOUTS if names == ["all"] else tuple(holdout(name) for name in dict.fromkeys(names or ()))
 
 
-def planned_run(generation: Generation, task: str, style: str, split: str = "test") -> Run:
-    """One generation run with the recipe's settings; of the train and validation splits, the elicited cases."""
-    from inference.generate import Run
-    from inference.requests import Sampling
-
-    sampling = Sampling(generation.temperature, generation.top_p, generation.budget(task, style), generation.seed)
-    limit = generation.limit if split == "test" else generation.elicited.get(split)
-    return Run(task, style, split, limit=limit, cells=generation.cells, guided=generation.guided, sampling=sampling)
-
-
-def base_runs(recipe: Recipe, jobs: Sequence[Job]) -> Iterator[Run]:
-    """The base model's runs: the beliefs that its styles and the SFT rows need, then both decision tasks."""
-    generation = recipe.generation
-    styles = dict.fromkeys((*generation.styles, *(job.style for job in jobs)))
-    elicited = dict.fromkeys(ELICITED_WITH[style] for style in styles)
-    splits = ("train", "validation", "test") if jobs else ("test",)
-    for split in splits:
-        yield from (planned_run(generation, "elicitation", style, split) for style in elicited)
-    yield from (planned_run(generation, task, style) for style in styles for task in ("complete", "decidability"))
-
-
 def build(arguments: argparse.Namespace, hub: Source | None, out: Path) -> Artifact:
     """The benchmark to answer: the published one that was named, or a fresh build, of published cases if need be."""
     if arguments.benchmark:
         return resolve(arguments.benchmark, "dataset")
     from builders.benchmark import write_benchmark
-    from builders.cases import frozen_cases
+    from builders.cases import frozen_cases, in_order
 
     cases = frozen_cases()
     if hub:
         published = hub.pull(BENCHMARK, "dataset")
         if arguments.stage != "cases":
             return published
-        cases = load_rows(published, "cases").to_list()
+        cases = in_order(load_rows(published, "cases"))
     files = write_benchmark(out / "benchmark", cases)
     print(f"  {sum(file.rows for file in files):,} rows in {out / 'benchmark'}")
     return resolve(str(out / "benchmark"), "dataset")
@@ -234,7 +222,7 @@ def answer(work: Work, benchmark: Artifact) -> Artifact:
     from inference.engines import load_engine, model_artifact
     from inference.generate import generate, prompt_rows
 
-    runs = list(base_runs(work.recipe, work.jobs))
+    runs = list(work.base_runs())
     rows = [prompt_rows(benchmark, each) for each in runs]
     model = model_artifact(work.engine, work.recipe.model)
     engine = load_engine(work.settings(runs), model, None, runs[0].sampling, work.recipe.generation.guided)
@@ -282,15 +270,6 @@ def sets(work: Work, benchmark: Artifact, model: Artifact) -> list[Task]:
     return [Task(job, work.recipe, data, model, work.adapter(job)) for job in work.jobs]
 
 
-def adapted_runs(recipe: Recipe, job: Job) -> tuple[Run, Run]:
-    """An adapter's answers to its own task, free, once, and the second draw for its noise floor (P1 Appendix A)."""
-    from inference.resample import PROMPTS
-
-    run = planned_run(recipe.generation, job.task, job.style)
-    run = dataclasses.replace(run, guided=False, repetitions=(1,))
-    return run, run.resampled(PROMPTS)
-
-
 def check_trainable(work: Work, benchmark: Artifact) -> None:
     """Finds out before the long work whether its later stages can run.
 
@@ -301,7 +280,7 @@ def check_trainable(work: Work, benchmark: Artifact) -> None:
     from training.base import check_libraries
 
     check_libraries()
-    for each in adapted_runs(work.recipe, work.jobs[0]):
+    for each in work.adapted_runs(work.jobs[0]):
         prompt_rows(benchmark, each)
 
 
@@ -314,7 +293,7 @@ def answer_adapted(work: Work, benchmark: Artifact, model: Artifact, hub: Source
     for job in work.jobs:
         place = hub.reference(adapter_name(model.id, job.config)) if hub else str(work.adapter(job))
         adapter = read_adapter(resolve(place, "model"), model)
-        runs = adapted_runs(work.recipe, job)
+        runs = work.adapted_runs(job)
         engine = load_engine(work.settings(runs), model, adapter, runs[0].sampling, guided=False)
         for each in runs:
             rows = prompt_rows(benchmark, each)
@@ -355,7 +334,7 @@ def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]
         return run_state(work.out / "outputs", config, each.split, prompts, stage)
 
     for work in works:
-        for each in base_runs(work.recipe, work.jobs):
+        for each in work.base_runs():
             yield state(work, each, each.config, "base")
         for job in work.jobs:
             there = (work.out / "sft" / job.config).is_dir()
@@ -363,7 +342,7 @@ def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]
         for job in work.jobs:
             yield adapter_state(work.adapter(job), work.recipe.training.steps(job.task, job.style))
         for job in work.jobs:
-            for each in adapted_runs(work.recipe, job):
+            for each in work.adapted_runs(job):
                 ending = "-resample" if each.resample else ""
                 yield state(work, each, f"sft-{job.style}-{job.task}-{job.holdout}{ending}", "adapted")
         for name in systems(work):

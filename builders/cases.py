@@ -42,6 +42,12 @@ def frozen_cases() -> list[Case]:
     return [json.loads(line) for line in FROZEN.read_text(encoding="utf-8").splitlines()]
 
 
+def in_order(cases: Iterable[Case], domains: Sequence[Domain] = DOMAINS) -> list[Case]:
+    """Cases of any order in that of the frozen ones, on which the assignment of conditions depends."""
+    place = {domain.name: index for index, domain in enumerate(domains)}
+    return sorted(cases, key=lambda case: (place[case["domain"]], int(case["case_id"].rpartition("-")[2])))
+
+
 def derive_cases(domain: Domain, tables: Path | None, frozen: Sequence[Case] = ()) -> list[Case]:
     """The domain's ten cases from its source table.
 

@@ -17,57 +17,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from builders.errors import UserError
+from builders.generation import Generation, by_kind
 from builders.schema import TASKS
-from builders.styles import MAX_TOKENS, STYLES
+from builders.styles import STYLES
 
 RECIPES = Path(__file__).parent / "recipes"
 
 T = TypeVar("T")
-
-
-def by_kind(settings: Mapping[str, T], task: str, style: str, default: T) -> T:
-    """The setting of a ``task-style``, else of the style, else the default."""
-    return settings.get(f"{task}-{style}", settings.get(style, default))
-
-
-@dataclass(frozen=True)
-class Generation:
-    """How the base model answers: sampling as in P1 Appendix A, budgets in new tokens by style or ``task-style``.
-
-    ``limit`` is the number of cases of the test split, evenly spaced, ``cells`` of the framing-utility items of each;
-    null takes all of them. ``elicited`` limits the cases of the train and validation splits whose beliefs are elicited
-    for SFT. ``context`` is the room in tokens for a prompt and its answer, by style or ``task-style``.
-    """
-
-    engine: str = "transformers"
-    dtype: str = "auto"
-    batch_size: int | None = None
-    context: dict[str, int] = field(default_factory=dict)
-    guided: bool = False
-    styles: tuple[str, ...] = ("direct",)
-    limit: int | None = None
-    cells: int | None = None
-    elicited: dict[str, int] = field(default_factory=dict)
-    temperature: float = 0.7
-    top_p: float = 0.95
-    seed: int = 124
-    max_tokens: dict[str, int] = field(default_factory=dict)
-
-    def budget(self, task: str, style: str) -> int:
-        """New tokens that an answer of this task and style may take; P1's where the recipe sets none."""
-        return by_kind(self.max_tokens, task, style, MAX_TOKENS.get(style, 0))
-
-    def room(self, kinds: Iterable[tuple[str, str]]) -> int | None:
-        """The largest context that one of these tasks and styles is to have; None if one is left to the model."""
-        rooms = [by_kind(self.context, task, style, None) for task, style in kinds]
-        known = [room for room in rooms if room is not None]
-        return max(known) if known and len(known) == len(rooms) else None
 
 
 @dataclass(frozen=True)
@@ -123,7 +85,7 @@ class Recipe:
     name: str
     model: str
     base_model: str = ""
-    generation: Generation = Generation()
+    generation: Generation = field(default_factory=Generation)
     training: Training = Training()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from builders.cases import FROZEN, derive_all, derive_cases, order
+from builders.cases import FROZEN, derive_all, derive_cases, in_order, order
 from builders.domain import Domain
 from builders.domains import DOMAINS, article_popularity
 from builders.errors import UserError
@@ -243,3 +243,8 @@ def test_rows_with_a_missing_covariate_or_an_open_outcome_are_not_drawn(tables: 
         heart, read=lambda files: [row | {"num": "?"} if row["sex"] == "0.0" else row for row in rows]
     )
     assert not [case for case in derive_cases(opened, tables) if "woman" in case["evidence"]]
+
+
+def test_cases_of_any_order_come_back_to_the_frozen_one(cases: list[dict[str, Any]]) -> None:
+    by_split = sorted(cases, key=lambda case: str(case["split"]))
+    assert by_split != cases and in_order(by_split) == cases

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from builders.errors import UserError
+from builders.generation import Generation
 from builders.styles import STYLES
-from training.recipe import RECIPES, Generation, Recipe, Training, load_recipe, recipe_text
+from training.recipe import RECIPES, Recipe, Training, load_recipe, recipe_text
 
 SHIPPED = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
