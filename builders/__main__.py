@@ -1,4 +1,4 @@
-"""Commands of the data stage: ``python -m builders benchmark``, ``sft`` and ``cases``."""
+"""Commands of the data stage: ``python -m builders benchmark``, ``posterior``, ``sft`` and ``cases``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     benchmark.add_argument("--tables", type=Path, help="derive the cases from the source tables in this folder")
     benchmark.add_argument("--configs", nargs="+", metavar="CONFIG", help="only these configs (default: all four)")
 
+    _add_posterior(commands)
     _add_sft(commands)
     cases = commands.add_parser(
         "cases",
@@ -39,6 +40,34 @@ def _parser() -> argparse.ArgumentParser:
     cases.add_argument("--tables", type=Path, help="a folder with the source tables, gzipped or not")
     cases.add_argument("--out", type=Path, help="also write the derived files into this folder")
     return parser
+
+
+def _add_posterior(commands: Any) -> None:
+    posterior = commands.add_parser(
+        "posterior",
+        help="write the benchmark with known posteriors as a folder in Hub layout",
+        description="Writes posterior-decisions as a folder that load_dataset(DIR, CONFIG) loads: synthetic records, "
+        "hail forecasts and clinical notes, each with the exact posterior of its evidence, as belief, independent and "
+        "two-turn prompts under nine pairs of costs. Every prompt is read back before it is written. Needs no source: "
+        "the states drawn from the HailFinder network ship with the package, SimSUM's parameters are part of it.",
+    )
+    posterior.add_argument("--out", type=Path, default=Path("out/posterior"), help="the folder (default: %(default)s)")
+    posterior.add_argument(
+        "--configs", nargs="+", metavar="CONFIG", help="only these of synthetic, weather and clinical (default: all)"
+    )
+    posterior.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="first derive the weather instances from hailfinder.bif in this folder, gzipped or not; anything but the "
+        "instances that ship is an error",
+    )
+    posterior.add_argument(
+        "--simsum-notes",
+        metavar="PATH_OR_URL",
+        help="SimSUM.csv, for the authors' notes in place of ours in clinical; they carry no licence, so such a build "
+        "is for your own use",
+    )
 
 
 def _add_sft(commands: Any) -> None:
@@ -79,6 +108,30 @@ def _benchmark(out: Path, tables: Path | None, configs: list[str] | None) -> int
         print(f"  {file.config:13}{file.split:11}{file.rows:8,} rows {file.file_bytes / 1e6:7.2f} MB")
     rows = sum(file.rows for file in files if file.config != "cases")
     print(f"{out}: {rows:,} prompts, each checked against its row, in {time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def _posterior(out: Path, configs: list[str] | None, tables: Path | None, simsum_notes: str | None) -> int:
+    from builders.errors import UserError
+    from builders.posterior import weather
+    from builders.posterior.benchmark import write_posterior
+    from builders.posterior.simsum_notes import LICENCE_NOTE
+    from builders.schema import POSTERIOR
+
+    if unknown := set(configs or ()) - POSTERIOR.keys():
+        raise UserError(f"no config {min(unknown)!r}; there are {', '.join(POSTERIOR)}")
+    chosen = tuple(config for config in POSTERIOR if config in (configs or POSTERIOR))
+    if simsum_notes and "clinical" not in chosen:
+        raise UserError("--simsum-notes is for the config clinical, which --configs leaves out")
+    start = time.perf_counter()
+    if tables:
+        weather.check_frozen(tables)
+        print(f"  {weather.FROZEN.name}: derived again from {tables}, identical")
+    if simsum_notes:
+        print(f"  note: {LICENCE_NOTE}")
+    files = write_posterior(out, chosen, simsum_notes, tell=lambda line: print(f"  {line}", flush=True))
+    rows, size = sum(file.rows for file in files), sum(file.file_bytes for file in files) / 1e6
+    print(f"{out}: {rows:,} prompts, each read back, {size:.1f} MB, in {time.perf_counter() - start:.1f} s")
     return 0
 
 
@@ -145,7 +198,12 @@ def _first_difference(path: Path, derived: str) -> str:
 def main() -> int:
     """Parses the command line and runs the command."""
     arguments = vars(_parser().parse_args())
-    commands: dict[str, Callable[..., int]] = {"benchmark": _benchmark, "cases": _cases, "sft": _sft}
+    commands: dict[str, Callable[..., int]] = {
+        "benchmark": _benchmark,
+        "cases": _cases,
+        "posterior": _posterior,
+        "sft": _sft,
+    }
     return commands[arguments.pop("command")](**arguments)
 
 

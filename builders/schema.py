@@ -66,13 +66,23 @@ MEANING = {
     "specialist_item_id": "the item in its complete-information form; null unless forwarded",
     "specialist_text": "what the specialist generated; null unless forwarded",
     "specialist_finish_reason": "`stop` or `length`; null unless forwarded",
+    "instance_id": "one evidence with its posterior; all its prompts are in one split",
+    "format": "`belief` (the probability alone), `independent` (the decision alone, evidence included) or `two_turn` "
+    "(the decision as second turn of the conversation that the belief row begins)",
+    "ordering": "which of the random orders of the same evidence this prompt has, from 1",
+    "posterior": "P(y = 1 given the evidence) under the process that it comes from, exact",
+    "threshold": "cost_fp / (cost_fp + cost_fn), above which acting is better; never printed in a prompt",
+    "first_item_id": "the `belief` row whose prompt and answer are the first turn; null unless `two_turn`",
+    "n_features": "number of binary features k; null outside `synthetic`",
+    "state": "JSON object of the structured evidence: features and q_t, network states, or symptoms and history",
 }
 """What each column holds, in words, for the cards."""
 
 _TYPES = {
     "outcome": "int8", "repetition": "int8", "cost_fp": "int32", "cost_fn": "int32", "p_star": "float64",
     "seed": "int64", "temperature": "float64", "top_p": "float64", "max_tokens": "int32", "guided": "bool",
-    "prompt_tokens": "int32", "completion_tokens": "int32",
+    "prompt_tokens": "int32", "completion_tokens": "int32", "ordering": "int8", "posterior": "float64",
+    "threshold": "float64", "n_features": "int8",
 }  # fmt: skip
 
 
@@ -113,11 +123,17 @@ ROUTED = _features(
     "specialist_finish_reason", "engine", "engine_version", "task", "prompt_tokens", "completion_tokens",
 )  # fmt: skip
 
+POSTERIOR_ROW = _features(
+    "item_id", "instance_id", "split", "format", "ordering", "posterior", "cost_fp", "cost_fn", "threshold", "act_word",
+    "hold_word", "first_item_id", "prompt", "n_features", "state",
+)  # fmt: skip
+
 BENCHMARK: dict[str, Features] = {
     "cases": CASES,
     "elicitation": ELICITATION,
     "complete": COMPLETE,
     "decidability": DECIDABILITY,
 }
+POSTERIOR: dict[str, Features] = dict.fromkeys(("synthetic", "weather", "clinical"), POSTERIOR_ROW)
 TASKS = ("elicitation", "complete", "decidability")
 SPLITS = ("train", "validation", "test")

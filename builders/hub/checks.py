@@ -14,13 +14,13 @@ from datasets import Features
 
 from builders.errors import UserError
 from builders.hub.release import Release
-from builders.schema import BENCHMARK, OUTPUTS, ROUTED, SFT
+from builders.schema import BENCHMARK, OUTPUTS, POSTERIOR, ROUTED, SFT
 from builders.sft import ALL_CONFIGS
 
 Check = Callable[[Release], str]
 """Raises UserError, or says in a few words what was found good."""
 
-LICENSES = frozenset({"apache-2.0", "cc-by-4.0", "mit", "odbl", "other"})
+LICENSES = frozenset({"apache-2.0", "cc-by-4.0", "cc-by-sa-3.0", "mit", "odbl", "other"})
 """The ids that this project's artifacts come under; ``other`` with a name and a link."""
 
 CARD_FIELDS = {
@@ -149,6 +149,8 @@ def expected_features(kind: str, config: str, described: Features) -> Features:
     """The columns that our schema gives a config; of outputs, those of a routed system where its card says so."""
     if kind == "benchmark":
         known: Mapping[str, Features] = BENCHMARK
+    elif kind == "posterior":
+        known = POSTERIOR
     elif kind == "SFT sets":
         known = dict.fromkeys(ALL_CONFIGS, SFT)
     else:

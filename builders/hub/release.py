@@ -16,7 +16,8 @@ from pathlib import Path
 from builders.benchmark import MARKER as BENCHMARK_MARKER
 from builders.errors import UserError
 from builders.hub.files import Found, find_files
-from builders.repos import BENCHMARK, METRIC, adapter_name, outputs_name, published, sft_name
+from builders.posterior.benchmark import MARKER as POSTERIOR_MARKER
+from builders.repos import BENCHMARK, METRIC, POSTERIOR, adapter_name, outputs_name, published, sft_name
 from builders.schema import SPLITS
 from builders.sft import MARKER as SFT_MARKER
 from builders.sft import whose_beliefs
@@ -40,6 +41,7 @@ class Kind:
 
 KINDS = (
     Kind("benchmark", "dataset", rf"README\.md|{_PARQUET}"),
+    Kind("posterior", "dataset", rf"README\.md|{_PARQUET}"),
     Kind("metric", "space", r"README\.md|index\.html|[a-z_]+\.py|requirements\.txt"),
     Kind("outputs", "dataset", rf"README\.md|{_PARQUET}|{_REPORT}"),
     Kind("SFT sets", "dataset", rf"README\.md|{_PARQUET}"),
@@ -98,7 +100,7 @@ def releases(folder: Path, org: str) -> list[Release]:
 def _candidates(folder: Path) -> list[Path]:
     if kind_of(folder) is not None:
         return [folder]
-    inner = [folder / name for name in ("benchmark", "outputs", "sft")]
+    inner = [folder / name for name in ("benchmark", "posterior", "outputs", "sft")]
     adapters = folder / "adapters"
     return [each for each in (*inner, *(sorted(adapters.iterdir()) if adapters.is_dir() else ())) if each.is_dir()]
 
@@ -111,7 +113,8 @@ def kind_of(folder: Path) -> Kind | None:
         return BY_NAME["metric"]
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() and not card.is_symlink() else ""
-    for marker, name in ((BENCHMARK_MARKER, "benchmark"), (SFT_MARKER, "SFT sets")):
+    markers = ((BENCHMARK_MARKER, "benchmark"), (POSTERIOR_MARKER, "posterior"), (SFT_MARKER, "SFT sets"))
+    for marker, name in markers:
         if f"<!-- {marker} -->" in text:
             return BY_NAME[name]
     return BY_NAME["outputs"] if text and any(folder.glob("*/*.parquet")) else None
@@ -145,6 +148,8 @@ def _beside(run: Path, kind: Kind) -> Iterator[tuple[str, Path]]:
 def _name(folder: Path, kind: Kind, found: Found) -> str:
     if kind.name == "benchmark":
         return BENCHMARK
+    if kind.name == "posterior":
+        return POSTERIOR
     if kind.name == "metric":
         return METRIC
     if kind.name == "SFT sets":
