@@ -3,7 +3,8 @@
 ``evaluate`` asks the repo for ``coherence.py`` and for every module that it imports, beside it and nowhere else, and
 copies no other file. So the folder is those modules, byte for byte, and what people read::
 
-    README.md  coherence.py  floor.py  index.html  measures.py  parsing.py  references.py  resampling.py  rule.py
+    README.md  coherence.py  decisions.py  floor.py  index.html  measures.py  parsing.py  references.py  regret.py
+    resampling.py  revealed.py  rule.py
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ from typing import Any
 
 from builders.errors import UserError
 from builders.folders import replaced_folder
-from builders.repos import BENCHMARK, METRIC, ORG
+from builders.repos import BENCHMARK, METRIC, ORG, POSTERIOR
 from dataset_cards import template
 from evaluate_metrics.coherence.parsing import STATES
+from evaluate_metrics.coherence.revealed import LOSSES
 from evaluate_metrics.results import MEASURES
 
 MARKER = "coherent-decisions metric"
 SOURCE = Path(__file__).parent / "coherence"
-BOTH, COMPLETE, DECIDABILITY = ("complete", "decidability"), ("complete",), ("decidability",)
+ALL, BOTH = ("complete", "decidability", "regret"), ("complete", "decidability")
+DECIDABILITY, REGRET = ("decidability",), ("regret",)
 
 SUMMARY = (
     "Is a language model a coherent decision-maker? Three failures that accuracy conflates come apart: the belief "
     "reported beside a decision is not the one held without it; the action is not the optimal one under the belief "
-    "reported; the model acts although a cost that the decision needs is withheld."
+    "reported; the model acts although a cost that the decision needs is withheld. Where the right belief is known, "
+    "what decisions lose is split between a wrong belief and not acting on it."
 )
 
 EXAMPLE = rf"""
@@ -61,6 +65,33 @@ joint_accuracy 0.333 over 3
 """.strip()
 
 
+REGRET_EXAMPLE = rf"""
+import evaluate
+
+regret = evaluate.load("{ORG}/{METRIC}", "regret")
+row = {{"posterior": 0.6, "act_word": "ISSUE WARNING", "hold_word": "NO WARNING"}}
+references = [
+    {{**row, "instance_id": "weather-007", "cost_fp": 2, "cost_fn": 8}},
+    {{**row, "instance_id": "weather-007", "cost_fp": 5, "cost_fn": 5}},
+]
+belief = "<final>\nProbability: 0.3\n</final>"
+decision = "<final>\nDecision: NO WARNING\n</final>"
+result = regret.compute(predictions=[decision] * 2, beliefs=[belief] * 2, references=references)
+for name in ("total_regret", "belief_loss", "optimisation_residual", "belief_error"):
+    print(name, round(result[name], 3), "over", result[f"{{name}}_n"])
+""".strip()
+
+REGRET_PRINTED = """
+total_regret 0.35 over 2
+belief_loss 0.1 over 2
+optimisation_residual 0.25 over 2
+belief_error 0.3 over 2
+""".strip()
+
+EXAMPLES = ((EXAMPLE, PRINTED), (REGRET_EXAMPLE, REGRET_PRINTED))
+"""The examples of the card, each with what it prints."""
+
+
 @dataclass(frozen=True)
 class Key:
     """A key of the result: its name, the configs that have it, what it says."""
@@ -80,7 +111,8 @@ MEANING = {
     "information_accuracy": "share of answers whose label says which costs are missing",
     "joint_accuracy": "share of answers with the right label and every output owed, under D with the decision that "
     "follows from the belief reported",
-    "parse_rate": "share of answers from which every field owed was read",
+    "parse_rate": "share of answers from which every field owed was read; in `regret`, of decisions that were read and "
+    "whose belief was, too",
 } | {
     f"recall_{letter}": f"information accuracy of rows with condition {letter.upper()}, {withheld} withheld"
     for letter, withheld in WITHHELD.items()
@@ -90,18 +122,40 @@ EVERYWHERE = (
     "belief_distortion_error", "noise_floor", "excess_belief_distortion", "belief_conditional_decision_error",
     "parse_rate",
 )  # fmt: skip
-"""The measures of both configs."""
+"""The P1 measures of both its configs."""
+
+REGRET_MEANING = {
+    "total_regret": "mean expected cost, under the posterior, of the action above that of the optimal one, as a share "
+    "of the larger error cost; of answers whose belief and decision were read",
+    "belief_loss": "of it, the part of the belief: from the optimal action to the one that the reported belief implies",
+    "optimisation_residual": "the rest: from the action implied to the one taken; below 0 where the latter is better",
+    "belief_error": "mean absolute difference of belief and posterior",
+    "belief_score": "mean of 1 - (belief - posterior)²; higher is better",
+    "decision_accuracy": "share of the decisions read that have no regret; at a tie either",
+    "single_switch_rate": "share of profiles (the nine decisions of one instance in one ordering, all of them read) "
+    "that act up to one threshold and hold beyond it",
+    "revealed_belief_distance": "mean absolute difference of the belief that a single switch reveals, the middle of "
+    "its interval, and the belief reported",
+    "revealed_belief_error": "mean absolute difference of the belief that a single switch reveals and the posterior",
+}
+BY_THRESHOLD = ("total_regret", "belief_loss", "optimisation_residual")
+"""The measures that each of the nine thresholds has as well."""
 
 ARGUMENTS = {
     "predictions": 'list of texts, as the model wrote them; None or "" is an empty answer',
     "references": "a `Dataset` or a list of rows, one for each answer, in the same order",
     "finish_reasons": "optional, one for each answer; `length` marks one that the token limit cut off",
     "n_resamples": "bootstrap resamples behind each interval; 1,000",
-    "unit": "what is resampled: `case` (default), `domain` or `item`",
+    "unit": "what is resampled: `case` (default), `domain` or `item`; in `regret` always `instance`",
     "seed": "of the resampling; 124",
-    "decision_spread": "optional, for the noise floor: the mean absolute difference of the beliefs in two draws of one "
-    "decision prompt, or one such difference for each case, which gives the floor an interval",
+    "decision_spread": "optional, for the noise floor; not in `regret`: the mean absolute difference of the beliefs in "
+    "two draws of one decision prompt, or one such difference for each case, which gives the floor an interval",
     "elicitation_spread": "optional, likewise for two elicitations of one case",
+    "beliefs": "`regret` only, and required there: the belief answer that goes with each decision, the same again "
+    "where it goes with several; of a two-turn conversation the first turn",
+    "belief_finish_reasons": "`regret` only, optional: one for each belief",
+    "thresholds": "`regret` only, optional: the losses that the pooled measures are over, by cost_fp, as `[1, 3, 5]`: "
+    "trained and held-out thresholds come apart so",
 }
 
 COLUMNS = {
@@ -112,7 +166,10 @@ COLUMNS = {
     "condition": "which cost is withheld: A the false-positive cost, B the false-negative cost, C both, D neither; "
     "`decidability` only",
     "case_id": 'the unit of the resampling; `domain` with `unit="domain"`, neither with `unit="item"`',
-    "reference_belief": "optional: the belief of the same model without a decision, in [0, 1] or null",
+    "reference_belief": "optional: the belief of the same model without a decision, in [0, 1] or null; not in `regret`",
+    "posterior": "the probability of the event given the evidence, known exactly; `regret` only",
+    "instance_id": "the evidence, and the unit of the resampling; `regret` only",
+    "ordering": "optional: numbers the repetitions of an instance; `regret` only",
 }
 
 REASONS = {
@@ -123,28 +180,48 @@ REASONS = {
     "empty": "the answer is empty",
 }
 FORMS = {
-    "answers": "how many answers there were",
+    "answers": "how many answers there were; in `regret`, decisions",
     "answers_open_block": "of these, read from a block that was not closed",
     "answers_lines": "read from labelled lines without a block",
     "answers_revised": "with an earlier block that said otherwise",
 }
-FIELDS = {"probability": BOTH, "choice": DECIDABILITY, "decision": BOTH}
+BELIEF_FORMS = {
+    "beliefs": "how many beliefs there were, one for each decision",
+    "beliefs_open_block": "of these, read from a block that was not closed",
+    "beliefs_lines": "read from a labelled line without a block",
+    "beliefs_revised": "with an earlier block that said otherwise",
+}
+SIZES = {"instances": "how many instances there were", "profiles": "how many pairs of instance and ordering"}
+FIELDS = {"probability": ALL, "choice": DECIDABILITY, "decision": ALL}
 
 
 def result_measures() -> tuple[Key, ...]:
-    """Every measure that the metric returns, as ``m``, ``m_ci`` and ``m_n``."""
-    return tuple(Key(name, BOTH if name in EVERYWHERE else DECIDABILITY, MEANING[name]) for name in MEASURES)
+    """Every measure that the metric returns, as ``m``, ``m_ci`` and ``m_n``; see also `threshold_measures`."""
+    configs = {name: BOTH if name in EVERYWHERE else DECIDABILITY for name in MEASURES} | {"parse_rate": ALL}
+    regret = (Key(name, REGRET, meaning) for name, meaning in REGRET_MEANING.items())
+    return (*(Key(name, configs[name], MEANING[name]) for name in MEASURES), *regret)
+
+
+def threshold_measures() -> tuple[Key, ...]:
+    """Likewise, every measure of a single threshold; the card has them in one line for each of `BY_THRESHOLD`."""
+    return tuple(
+        Key(f"{name}_t{loss}", REGRET, f"`{name}` at the threshold 0.{loss}")
+        for name in BY_THRESHOLD
+        for loss in LOSSES
+    )
 
 
 def result_counts() -> tuple[Key, ...]:
     """Every other key that the metric returns."""
+    forms = [Key(name, ALL, meaning) for name, meaning in FORMS.items()]
+    regret = [Key(name, REGRET, meaning) for name, meaning in (BELIEF_FORMS | SIZES).items()]
     unread = [
         Key(f"{field}_{state}", configs, f"{field} owed and not read: {REASONS[state]}")
         for field, configs in FIELDS.items()
         for state in STATES
         if state in REASONS and (state != "out_of_range" or field == "probability")
     ]
-    return (*(Key(name, BOTH, meaning) for name, meaning in FORMS.items()), *unread)
+    return (*forms, *regret, *unread)
 
 
 def write_space(out: Path) -> Path:
@@ -167,23 +244,24 @@ def _modules(folder: Path) -> list[Path]:
 
 
 def check_space(folder: Path) -> str:
-    """Lets the metric in a Space's folder score the card's example; what was found, in words.
+    """Lets the metric in a Space's folder score the card's examples; what was found, in words.
 
     Nothing is run that is not this package's own: the modules are compared first.
 
     Raises:
-        UserError: a module is another than here or missing, or the example does not give what the card says.
+        UserError: a module is another than here or missing, or an example does not give what the card says.
     """
     own = {path.name: path.read_bytes() for path in _modules(SOURCE)}
     found = {path.name: path.read_bytes() for path in _modules(folder)}
     if differing := sorted(name for name in own.keys() | found.keys() if own.get(name) != found.get(name)):
         raise UserError(f"{folder / differing[0]}: not the module of this package; write the Space again")
-    code = EXAMPLE.replace(f'"{ORG}/{METRIC}"', repr(str(folder / f"{METRIC}.py")))
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, {})
-    if printed.getvalue().strip() != PRINTED:
-        raise UserError(f"{folder}: the card's example gives {' '.join(printed.getvalue().split())!r}")
-    return f"{len(own)} modules are this package's, and the example gives what the card says"
+    for example, expected in EXAMPLES:
+        code = example.replace(f'"{ORG}/{METRIC}"', repr(str(folder / f"{METRIC}.py")))
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(code, {})
+        if printed.getvalue().strip() != expected:
+            raise UserError(f"{folder}: the card's example gives {' '.join(printed.getvalue().split())!r}")
+    return f"{len(own)} modules are this package's, and the examples give what the card says"
 
 
 def _shared() -> dict[str, Any]:
@@ -193,7 +271,9 @@ def _shared() -> dict[str, Any]:
         "example": EXAMPLE,
         "printed": PRINTED,
         "measures": result_measures(),
+        "by_threshold": BY_THRESHOLD,
         "benchmark_id": f"{ORG}/{BENCHMARK}",
+        "posterior_id": f"{ORG}/{POSTERIOR}",
         "metric_id": f"{ORG}/{METRIC}",
     }
 
@@ -219,6 +299,8 @@ def _card() -> str:
         data,
         template_str=template("space"),
         marker=MARKER,
+        regret_example=REGRET_EXAMPLE,
+        regret_printed=REGRET_PRINTED,
         arguments=ARGUMENTS,
         columns=COLUMNS,
         counts=result_counts(),

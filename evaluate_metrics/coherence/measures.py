@@ -132,14 +132,14 @@ def summarise(
     draws = bootstrap_means(values, valid, units, n_resamples, np.random.default_rng([seed, 0]))
     result: Result = {}
     for index, (name, column) in enumerate(columns.items()):
-        result |= _entry(name, column, units, draws[:, index])
+        result |= entry(name, column, units, draws[:, index])
         if name == "belief_distortion_error":
             spread_rng = np.random.default_rng([seed, 1])  # its own stream: giving spreads moves no other interval
             result |= _noise(result, spreads, draws[:, index], spread_rng)
     return result
 
 
-def _entry(name: str, column: Column, units: NDArray[np.intp], draws: NDArray[np.float64]) -> Result:
+def entry(name: str, column: Column, units: NDArray[np.intp], draws: NDArray[np.float64]) -> Result:
     """`name`, `name_ci` and `name_n` of one measure.
 
     One unit says nothing about how units differ, so there is no bootstrap interval from it; units that are all alike
@@ -183,16 +183,16 @@ def _noise(
     return noise
 
 
-def count_answers(parsed: Sequence[Parsed]) -> Result:
+def count_answers(parsed: Sequence[Parsed], of: str = "answers") -> Result:
     """How many answers there were, and how many could not be read, by field and reason.
 
-    `answers`; of them `answers_open_block`, `answers_lines` (no closed block) and `answers_revised` (an earlier block
-    said otherwise); then `<field>_<state>`, over the answers that owed that field.
+    `answers`, or what they are answers `of`; of them `answers_open_block`, `answers_lines` (no closed block) and
+    `answers_revised` (an earlier block said otherwise); then `<field>_<state>`, over the answers that owed that field.
     """
-    counts: Result = {"answers": len(parsed)}
-    counts["answers_open_block"] = sum(answer.form == "open_block" for answer in parsed)
-    counts["answers_lines"] = sum(answer.form == "lines" for answer in parsed)
-    counts["answers_revised"] = sum(answer.revised for answer in parsed)
+    counts: Result = {of: len(parsed)}
+    counts[f"{of}_open_block"] = sum(answer.form == "open_block" for answer in parsed)
+    counts[f"{of}_lines"] = sum(answer.form == "lines" for answer in parsed)
+    counts[f"{of}_revised"] = sum(answer.revised for answer in parsed)
     fields = tuple(parsed[0].readings) if parsed else ()
     for field in fields:
         states = [answer[field].state for answer in parsed if field in answer.required]

@@ -102,9 +102,15 @@ def elicitation_fields() -> Fields:
 
 
 @lru_cache(maxsize=4096)
+def decision_fields(act_word: str, hold_word: str) -> Fields:
+    """`Decision:` alone, one of the item's two action words (P2, decisions elicited apart from beliefs)."""
+    return (Field("decision", "Decision", "action", (act_word, hold_word)),)
+
+
+@lru_cache(maxsize=4096)
 def complete_fields(act_word: str, hold_word: str) -> Fields:
     """`Probability:` and `Decision:`, the latter one of the item's two action words (P1 B.3)."""
-    return (_PROBABILITY, Field("decision", "Decision", "action", (act_word, hold_word)))
+    return (_PROBABILITY, *decision_fields(act_word, hold_word))
 
 
 @lru_cache(maxsize=4096)
@@ -122,11 +128,11 @@ def parse(text: str | None, fields: Fields, finish_reason: str | None = None) ->
     finish_reason: "length" when the token limit cut the answer: the line it cut is then no value.
     """
     if not isinstance(text, str) or not text.strip():
-        return _unread(fields, "empty")
+        return _result(fields, {}, "empty", None)
     visible, thinking = _hide_reasoning(_normalise(text))
     cut = finish_reason == "length"
     if not visible.strip():
-        return _unread(fields, "truncated" if thinking or cut else "empty")
+        return _result(fields, {}, "truncated" if thinking or cut else "empty", None)
 
     blocks, opened = _final_blocks(visible)
     if blocks:
@@ -140,10 +146,6 @@ def parse(text: str | None, fields: Fields, finish_reason: str | None = None) ->
         return _result(fields, _read_block(visible, (opened, end), fields), absent, "open_block")
     readings = _read_block(_TAG.sub(_as_line_break, visible), (0, end), fields)
     return _result(fields, readings, absent, "lines" if readings else None)
-
-
-def _unread(fields: Fields, state: State) -> Parsed:
-    return _result(fields, {}, state, None)
 
 
 def _result(

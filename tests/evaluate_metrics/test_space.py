@@ -17,13 +17,33 @@ from huggingface_hub import SpaceCard
 
 from builders.errors import UserError
 from builders.repos import published
+from evaluate_metrics.coherence.decisions import count_decisions, read_decisions, summarise_decisions
 from evaluate_metrics.coherence.floor import read_spread
 from evaluate_metrics.coherence.measures import count_answers, measure_columns, read_answers, summarise
-from evaluate_metrics.coherence.parsing import complete_fields, decidability_fields, parse
-from evaluate_metrics.space import EXAMPLE, PRINTED, check_space, result_counts, result_measures, write_space
+from evaluate_metrics.coherence.parsing import (
+    complete_fields,
+    decidability_fields,
+    decision_fields,
+    elicitation_fields,
+    parse,
+)
+from evaluate_metrics.coherence.references import REGRET_COLUMNS
+from evaluate_metrics.space import (
+    BY_THRESHOLD,
+    EXAMPLES,
+    PRINTED,
+    check_space,
+    result_counts,
+    result_measures,
+    threshold_measures,
+    write_space,
+)
 
 SOURCE = Path(__file__).parents[2] / "evaluate_metrics/coherence"
-MODULES = {"coherence.py", "floor.py", "measures.py", "parsing.py", "references.py", "resampling.py", "rule.py"}
+MODULES = {
+    *("coherence.py", "decisions.py", "floor.py", "measures.py", "parsing.py", "references.py", "regret.py"),
+    *("resampling.py", "revealed.py", "rule.py"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +96,17 @@ def test_evaluate_finds_every_module_beside_the_script(space: Path) -> None:
     assert fetched == MODULES - {"coherence.py"}
 
 
-def test_the_printed_example_runs_alone_and_prints_what_the_card_says(space: Path, tmp_path: Path) -> None:
+def test_the_card_prints_the_examples(space: Path) -> None:
     card = (space / "README.md").read_text(encoding="utf-8")
-    assert snippets(card) == [f"{EXAMPLE}\n"] and f"```text\n{PRINTED}\n```" in card
-    assert alone(EXAMPLE, space, tmp_path) == f"{PRINTED}\n"
+    assert snippets(card) == [f"{example}\n" for example, _ in EXAMPLES]
+    assert all(f"```text\n{printed}\n```" in card for _, printed in EXAMPLES)
+
+
+@pytest.mark.parametrize(("example", "printed"), EXAMPLES, ids=["decidability", "regret"])
+def test_an_example_runs_alone_and_prints_what_the_card_says(
+    space: Path, tmp_path: Path, example: str, printed: str
+) -> None:
+    assert alone(example, space, tmp_path) == f"{printed}\n"
 
 
 @pytest.mark.parametrize("named", ["org/coherence", "org/coherence/coherence.py"])
@@ -88,7 +115,24 @@ def test_evaluate_loads_the_complete_config_from_the_folder(space: Path, tmp_pat
     assert alone(f"import evaluate; print(evaluate.load({named!r}, 'complete').{scored})", space, tmp_path) == "0\n"
 
 
-def test_the_card_documents_every_key_of_both_configs_and_no_other(space: Path) -> None:
+def test_the_card_documents_every_key_of_the_regret_config_and_no_other(space: Path) -> None:
+    card = (space / "README.md").read_text(encoding="utf-8")
+    row: dict[str, Any] = {"instance_id": "a", "ordering": "", "posterior": 0.5, "cost_fp": 1.0, "cost_fn": 9.0}
+    row |= {"act_word": "ACT", "hold_word": "HOLD"}
+    decided, believed = [parse("", decision_fields("ACT", "HOLD"))], [parse("", elicitation_fields())]
+    decisions = read_decisions(decided, believed, [row])
+    measured = [key.name for key in (*result_measures(), *threshold_measures()) if "regret" in key.configs]
+    assert set(summarise_decisions(decisions, n_resamples=5)) == {
+        f"{name}{end}" for name in measured for end in ("", "_ci", "_n")
+    }
+    counted = {key.name for key in result_counts() if "regret" in key.configs}
+    assert set(count_decisions(decided, believed, decisions)) == counted
+    for name in BY_THRESHOLD:
+        assert f"| `{name}_t1` … `{name}_t9` | regret |" in card
+    assert all(f"| `{column}` |" in card for column in REGRET_COLUMNS)
+
+
+def test_the_card_documents_every_key_of_the_other_configs_and_no_other(space: Path) -> None:
     row: dict[str, Any] = {"cost_fp": 1.0, "cost_fn": 10.0, "act_word": "ACT", "hold_word": "HOLD", "condition": "D"}
     row |= {"reference_belief": 0.3}
     card = (space / "README.md").read_text(encoding="utf-8")
@@ -161,6 +205,7 @@ def test_the_page_is_well_formed_and_stands_alone(space: Path) -> None:
     assert not re.search(r"@import|url\(|https?:|\{\{|\{%", text)
     assert "color-scheme: light dark" in text and "prefers-color-scheme: dark" in text
     assert all(f"<code>{key.name}</code>" in text for key in result_measures())
+    assert all(f"<code>{name}_t9</code>" in text for name in BY_THRESHOLD)
     assert "&lt;final&gt;" in text and "evaluate.load(" in text and PRINTED in text
 
 
@@ -181,7 +226,7 @@ def test_a_folder_of_somebody_else_is_refused_and_untouched(tmp_path: Path) -> N
 
 
 def test_a_written_space_passes_the_check_and_runs_nothing_else(space: Path, tmp_path: Path) -> None:
-    assert check_space(space) == "7 modules are this package's, and the example gives what the card says"
+    assert check_space(space) == "10 modules are this package's, and the examples give what the card says"
     changed = Path(shutil.copytree(space, tmp_path / "changed"))
     (changed / "rule.py").write_text("raise SystemExit(3)")
     with pytest.raises(UserError, match=r"rule\.py: not the module of this package; write the Space again"):

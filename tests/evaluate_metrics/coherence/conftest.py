@@ -1,14 +1,20 @@
 """The literal answers, and benchmark rows with agents that answer them in a known way."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evaluate_metrics.coherence.parsing import Fields, complete_fields, decidability_fields, elicitation_fields
+from evaluate_metrics.coherence.parsing import (
+    Fields,
+    complete_fields,
+    decidability_fields,
+    decision_fields,
+    elicitation_fields,
+)
 from evaluate_metrics.coherence.rule import acts
 
 COST_PAIRS = ((10, 1), (10, 2), (1, 1), (2, 10), (1, 10))
@@ -27,7 +33,8 @@ def literal_answers() -> list[dict[str, Any]]:
 def _fields(row: dict[str, Any]) -> Fields:
     if row["task"] == "elicitation":
         return elicitation_fields()
-    return {"complete": complete_fields, "decidability": decidability_fields}[row["task"]](*row["words"])
+    fields = {"complete": complete_fields, "decidability": decidability_fields, "decision": decision_fields}
+    return fields[row["task"]](*row["words"])
 
 
 def make_rows(n_cases: int, conditions: str = "D") -> Iterator[Row]:
@@ -69,6 +76,51 @@ def answer() -> Callable[..., str]:
         return "\n".join(["<final>", *lines, f"Decision: {decision}", "</final>"])
 
     return write
+
+
+@pytest.fixture(scope="session")
+def problems() -> Callable[..., list[Row]]:
+    """problems(posteriors, orderings=1): P2's rows, the nine decisions of each posterior in each ordering."""
+
+    def make(posteriors: Iterable[float], orderings: int = 1) -> list[Row]:
+        return [
+            {
+                "item_id": f"synthetic-{index:02d}.independent.fp{fp}-fn{10 - fp}.o{ordering}",
+                "instance_id": f"synthetic-{index:02d}",
+                "format": "independent",
+                "ordering": ordering,
+                "posterior": posterior,
+                "cost_fp": fp,
+                "cost_fn": 10 - fp,
+                "threshold": fp / 10,
+                "act_word": "LABEL POSITIVE",
+                "hold_word": "LABEL NEGATIVE",
+                "prompt": "not read",
+                "n_features": 3,
+            }
+            for index, posterior in enumerate(posteriors)
+            for ordering in range(1, orderings + 1)
+            for fp in range(1, 10)
+        ]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def decide() -> Callable[[Row, float], str]:
+    """decide(row, belief): the decision-only answer of an agent that acts on that belief."""
+
+    def write(row: Row, belief: float) -> str:
+        word = row["act_word"] if acts(belief, row["cost_fp"], row["cost_fn"]) else row["hold_word"]
+        return f"<final>\nDecision: {word}\n</final>"
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def report() -> Callable[[float], str]:
+    """report(belief): the belief-only answer."""
+    return lambda belief: f"<final>\nProbability: {belief!r}\n</final>"
 
 
 @pytest.fixture

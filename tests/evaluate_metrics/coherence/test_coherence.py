@@ -158,8 +158,8 @@ def test_bad_calls_are_refused_before_anything_is_stored(metric, scored):
 
 
 def test_an_unknown_config_is_refused_with_the_known_ones(metric):
-    for config_name in ("regret", None):
-        with pytest.raises(ValueError, match="complete, decidability"):
+    for config_name in ("accuracy", None):
+        with pytest.raises(ValueError, match="complete, decidability, regret"):
             metric(config_name)
 
 
@@ -172,7 +172,10 @@ def test_the_printed_example_runs(monkeypatch, tmp_path):
     assert runner.summarize() == (0, len(test.examples)) and len(test.examples) > 4
 
 
-MODULES = ("rule", "parsing", "resampling", "floor", "references", "measures", "coherence")
+MODULES = (
+    *("rule", "parsing", "resampling", "floor", "references", "measures"),
+    *("regret", "revealed", "decisions", "coherence"),
+)
 
 
 @pytest.mark.parametrize("module", MODULES)
