@@ -6,6 +6,7 @@ open so that the model reasons where nobody reads. Both stop the run before anyt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from builders.errors import UserError
@@ -17,8 +18,14 @@ THINKING = (("<think>", "</think>"),)
 """Spans that a template may open in the generation prompt; ``enable_thinking=False`` must close them."""
 
 
-def render(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
-    """The ids of a single user turn with the generation prompt, thinking off (P1 Appendix A).
+def chat_messages(prompt: str, turns: Sequence[str] = ()) -> list[dict[str, str]]:
+    """A user turn after the earlier turns of its conversation, user's and assistant's in turn."""
+    said = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(turns)]
+    return [*said, {"role": "user", "content": prompt}]
+
+
+def render(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[str] = ()) -> list[int]:
+    """The ids of a user turn, after earlier turns if any, with the generation prompt, thinking off (P1 Appendix A).
 
     Raises:
         UserError: the tokenizer has no chat template, or the rendered ids fail a check.
@@ -26,7 +33,7 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
     if not tokenizer.chat_template:
         raise UserError(f"{tokenizer.name_or_path}: no chat template; this is not an instruction-tuned model")
     ids: Any = tokenizer.apply_chat_template(
-        [{"role": "user", "content": prompt}],
+        chat_messages(prompt, turns),
         add_generation_prompt=True,
         enable_thinking=False,
         tokenize=True,

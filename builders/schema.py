@@ -41,7 +41,7 @@ MEANING = {
     "holdout": "the framing holdout that the adapter was trained with, null for the base model",
     "engine": "what generated the text",
     "engine_version": "its version, that of torch, and the dtype; of an endpoint what it tells of itself",
-    "task": "elicitation, complete or decidability",
+    "task": "elicitation, complete or decidability; of known posteriors config and format, `weather-two_turn`",
     "guided": "whether decoding was constrained to the answer block",
     "seed": "the request's seed: (base seed xor crc32(item_id)) mod 2^31; null where an endpoint takes none",
     "temperature": "sampling temperature; null where an endpoint hides its own",
@@ -137,3 +137,6 @@ BENCHMARK: dict[str, Features] = {
 POSTERIOR: dict[str, Features] = dict.fromkeys(("synthetic", "weather", "clinical"), POSTERIOR_ROW)
 TASKS = ("elicitation", "complete", "decidability")
 SPLITS = ("train", "validation", "test")
+FORMATS = ("belief", "independent", "two_turn")
+POSTERIOR_TASKS = tuple(f"{config}-{form}" for config in POSTERIOR for form in FORMATS)
+"""What a run on the benchmark with known posteriors calls its task: ``weather-two_turn``."""

@@ -10,10 +10,12 @@ from builders.artifacts import Artifact, resolve
 from builders.cli import run as run_command
 from builders.errors import UserError
 from builders.remote import local_folder
+from builders.schema import POSTERIOR_TASKS
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter, read_adapter
 from inference.engines import add_engine_options, chosen_settings, load_engine, model_artifact
-from inference.generate import Run, generate, prompt_rows
+from inference.generate import Rows, Run, generate, prompt_rows
+from inference.posterior import read_beliefs, with_first_turns
 from inference.requests import Engine, Sampling
 from inference.resample import PROMPTS
 from inference.route import System, route
@@ -39,11 +41,17 @@ def _add_generate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     command.add_argument("--adapter", help="folder or org/name[@revision] of a LoRA adapter of this model")
     command.add_argument("--benchmark", required=True, help="folder or org/name[@revision] of the benchmark")
-    command.add_argument("--task", required=True, help="elicitation, complete or decidability")
+    command.add_argument(
+        "--task", required=True, help="elicitation, complete or decidability; of known posteriors e.g. weather-two_turn"
+    )
     command.add_argument("--style", required=True, help="direct, cot or in_context")
     command.add_argument("--split", default="test", help="train, validation or test (default: %(default)s)")
-    command.add_argument("--repetition", type=int, nargs="+", default=[], help="only these draws (default: all)")
-    command.add_argument("--limit", type=int, metavar="N", help="only N cases, evenly spaced over the split")
+    command.add_argument(
+        "--repetition", type=int, nargs="+", default=[], help="only these draws, or orderings (default: all)"
+    )
+    command.add_argument(
+        "--limit", type=int, metavar="N", help="only N cases or instances, evenly spaced over the split"
+    )
     command.add_argument(
         "--cells", type=int, metavar="N", help="only N of a case's 40 framing-utility items, spread differently by case"
     )
@@ -118,9 +126,19 @@ def _generate(a: argparse.Namespace) -> Path:
     rows, model = prompt_rows(resolve(a.benchmark, "dataset"), run), model_artifact(settings, a.model)
     adapter = read_adapter(resolve(a.adapter, "model"), model) if a.adapter is not None else None
     run = dataclasses.replace(run, adapter=adapter)
-    engine = load_engine(settings, model, adapter, run.sampling, run.guided)
     with local_folder(a.out) as out:
+        if run.task in POSTERIOR_TASKS and run.task.endswith("two_turn"):
+            rows = _second_turns(run, rows, a, model, out)
+        engine = load_engine(settings, model, adapter, run.sampling, run.guided)
         return generate(run, rows, model, engine, out)
+
+
+def _second_turns(run: Run, rows: Rows, a: argparse.Namespace, model: Artifact, out: Path) -> Rows:
+    """The rows of a two-turn run after the beliefs that the same model and adapter gave in ``out``."""
+    first = dataclasses.replace(run, task=run.task.replace("two_turn", "belief"))
+    adapter = run.adapter.revision if run.adapter else None
+    beliefs = read_beliefs(out, first.config, run.split, model, adapter)
+    return with_first_turns([dict(row) for row in rows], beliefs, resolve(a.benchmark, "dataset"), run.split)
 
 
 def _route(a: argparse.Namespace) -> Path:

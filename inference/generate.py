@@ -25,11 +25,12 @@ from builders.folders import Written, write_card, write_parquet
 from builders.locks import locked
 from builders.outputs import RESAMPLE
 from builders.repos import BENCHMARK, METRIC, ORG, outputs_name
-from builders.schema import MEANING, OUTPUTS, ROUTED, SPLITS, TASKS
+from builders.schema import MEANING, OUTPUTS, POSTERIOR_TASKS, ROUTED, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter
 from inference.grammar import answer_grammar
 from inference.journal import Journal, open_journal
+from inference.posterior import posterior_rows
 from inference.requests import Engine, Request, Sampling, request_seed
 from inference.resample import resample_rows
 
@@ -40,6 +41,7 @@ Row = Mapping[str, Any]
 Rows: TypeAlias = "Dataset | Sequence[Row]"
 """Prompt rows in order, read from disk as they are needed, or made by hand."""
 ASKED = ("item_id", "prompt")
+"""The columns that say what is asked; rows that go on with a conversation have ``turns`` as well."""
 BLOCK = 512
 
 
@@ -126,6 +128,8 @@ def prompt_rows(benchmark: Artifact, run: Run) -> Rows:
         UserError: the run's words make no sense, or the benchmark lacks the prompts.
     """
     check_run(run)
+    if run.task in POSTERIOR_TASKS:
+        return posterior_rows(benchmark, run.task, run.split, run.repetitions, run.limit, run.cells)
     rows = select(load_rows(benchmark, run.task, run.split), run)
     return rows if run.resample is None else resample_rows(rows, run.resample)
 
@@ -196,16 +200,15 @@ def _report_journal(journal: Journal, config: str) -> None:
 def _answer(rows: Rows, run: Run, engine: Engine, journal: Journal, config: str) -> None:
     from tqdm.auto import tqdm
 
-    missing = [
-        number for number, row in enumerate(_read(rows, ASKED)) if (row["item_id"], row["prompt"]) not in journal
-    ]
+    missing = [number for number, row in enumerate(_read(rows, ASKED)) if (row["item_id"], _text(row)) not in journal]
     asked: dict[str, str] = {}
 
     def requests() -> Iterator[Request]:
         for row in _read([rows[number] for number in missing] if isinstance(rows, Sequence) else rows.select(missing)):
-            asked[row["item_id"]] = row["prompt"]
+            asked[row["item_id"]] = _text(row)
             seed = request_seed(row["item_id"], run.sampling.base_seed)
-            yield Request(row["item_id"], row["prompt"], seed, answer_grammar(row) if run.guided else None)
+            grammar = answer_grammar(row) if run.guided else None
+            yield Request(row["item_id"], row["prompt"], seed, grammar, tuple(row.get("turns", ())))
 
     done = len(rows) - len(missing)
     with (
@@ -216,6 +219,11 @@ def _answer(rows: Rows, run: Run, engine: Engine, journal: Journal, config: str)
             fields = dataclasses.asdict(completion)
             journal.append(fields.pop("item_id"), asked.pop(completion.item_id), fields)
             bar.update()
+
+
+def _text(row: Row) -> str:
+    """All that is asked, as the journal knows it: the prompt, after the conversation that it goes on with."""
+    return "\x1e".join((*row.get("turns", ()), row["prompt"]))
 
 
 def _read(rows: Rows, columns: Sequence[str] = ()) -> Iterator[Row]:
@@ -230,7 +238,7 @@ def _read(rows: Rows, columns: Sequence[str] = ()) -> Iterator[Row]:
 def _output(
     row: Row, run: Run, identity: Mapping[str, Any], hidden: frozenset[str], journal: Journal
 ) -> dict[str, Any]:
-    record = journal.get(row["item_id"], row["prompt"])
+    record = journal.get(row["item_id"], _text(row))
     if record is None:
         raise RuntimeError(f"the engine {identity['engine']} gave no completion for {row['item_id']}")
     drawn = {
@@ -253,8 +261,8 @@ def check_run(run: Run) -> None:
     Raises:
         UserError: names what is wrong and what there is.
     """
-    if run.task not in TASKS:
-        raise UserError(f"no task {run.task!r}; there are {', '.join(TASKS)}")
+    if run.task not in (*TASKS, *POSTERIOR_TASKS):
+        raise UserError(f"no task {run.task!r}; there are {', '.join((*TASKS, *POSTERIOR_TASKS))}")
     if run.split not in SPLITS:
         raise UserError(f"no split {run.split!r}; there are {', '.join(SPLITS)}")
     if run.style not in MAX_TOKENS:

@@ -23,16 +23,18 @@ _NUMBER = f'number ::= "0" ("." digit{{1,{DECIMALS}}})? | "1" ("." "0"{{1,{DECIM
 
 
 def answer_grammar(row: Mapping[str, Any]) -> str:
-    """The grammar of an answer to the prompt of this elicitation, complete or decidability row.
+    """The grammar of an answer to the prompt of this elicitation, complete or decidability row, or of a row of P2's.
 
     The characters of the reasoning exclude ``<``, so that no block can begin in it.
     """
     lines = ['"<final>\\nProbability: " number']
-    if "act_word" in row:
+    if row.get("act_word"):
         decision = f'("{row["act_word"]}" | "{row["hold_word"]}")'
-        if "condition" in row:
+        if "format" in row:
+            lines = [f'"<final>\\nDecision: " {decision}']
+        elif "condition" in row:
             lines.append(f'"\\nChoice: " (("A" | "B" | "C") "\\nDecision: N/A" | "D\\nDecision: " {decision})')
         else:
             lines.append(f'"\\nDecision: " {decision}')
-    reasoning = "" if row["style"] == "direct" else f'[^<\\n]{{1,{REASONING}}} "\\n\\n" '
+    reasoning = "" if row.get("style") == "direct" else f'[^<\\n]{{1,{REASONING}}} "\\n\\n" '
     return f'root ::= {reasoning}{" ".join(lines)} "\\n</final>"\n{_NUMBER}\n'

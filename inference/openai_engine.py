@@ -206,7 +206,7 @@ class OpenAIEngine:
         """What is sent for a request, without what the endpoint refuses."""
         fields = {
             "model": self.model,
-            "messages": [{"role": "user", "content": request.prompt}],
+            "messages": request.messages,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,

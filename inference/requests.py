@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
 
+from builders.chat import chat_messages
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -26,12 +28,21 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt to answer; ``grammar`` is the GBNF grammar that a guided answer must follow."""
+    """One prompt to answer; ``grammar`` is the GBNF grammar that a guided answer must follow.
+
+    ``turns`` are the earlier turns of the conversation that the prompt goes on with, user's and assistant's in turn.
+    """
 
     item_id: str
     prompt: str
     seed: int
     grammar: str | None = None
+    turns: tuple[str, ...] = ()
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation up to the answer, as chat templates and endpoints take it."""
+        return chat_messages(self.prompt, self.turns)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class TransformersEngine:
 
         remaining = iter(requests)
         while window := list(itertools.islice(remaining, max(self.window, self.batch_size))):
-            rendered = [(request, render(self.tokenizer, request.prompt)) for request in window]
+            rendered = [(request, render(self.tokenizer, request.prompt, request.turns)) for request in window]
             self._check_context(max(len(ids) for _, ids in rendered), sampling.max_tokens)
             for batch in batches(rendered, self.batch_size):
                 yield from self._batch(batch, sampling)

@@ -117,7 +117,7 @@ class VllmEngine:
     def _ordered(self, requests: Iterator[Request], max_tokens: int) -> Iterator[tuple[Request, list[int]]]:
         """Requests with their prompts' ids, a window at a time, those that begin alike one after the other."""
         while window := list(itertools.islice(requests, max(self.window, self.seats))):
-            rendered = [(request, render(self.tokenizer, request.prompt)) for request in window]
+            rendered = [(request, render(self.tokenizer, request.prompt, request.turns)) for request in window]
             self._check_context(max(len(ids) for _, ids in rendered), max_tokens)
             yield from sorted(rendered, key=lambda pair: pair[1])
 
