@@ -14,15 +14,9 @@ the same bytes. The console's table of two runs::
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import io
-import os
-import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from builders.artifacts import Artifact
 from builders.errors import UserError
@@ -34,6 +28,7 @@ from evaluate_metrics.estimates import Resampling
 from evaluate_metrics.examples import WITHHELD, examples, number
 from evaluate_metrics.figures import NAMES, Drawn, figures
 from evaluate_metrics.floors import REPLICATES
+from evaluate_metrics.pages import aligned, csv_bytes, inline_svg, render_page, write_files
 from evaluate_metrics.paper_figures import paper_figures
 from evaluate_metrics.points import FIGURE_4, PAPER, Point, figure_points, order_models
 from evaluate_metrics.record import RECORD, Record, digests
@@ -124,18 +119,18 @@ def write_report(
     record = Record(resampling, whose, digests(benchmark.path), [digests(each.path) for each in outputs])
     files = {
         RECORD: record.to_json(),
-        "measures.csv": _csv(Score, [score for each in scored for score in each.scores]),
-        "counts.csv": _csv(Count, [count for each in scored for count in each.count_rows()]),
+        "measures.csv": csv_bytes(Score, [score for each in scored for score in each.scores]),
+        "counts.csv": csv_bytes(Count, [count for each in scored for count in each.count_rows()]),
         "report.html": _page(scored, systems, pooled, drawn, notes, resampling, benchmark, outputs, whose),
     }
     if systems:
         files |= {
-            "systems.csv": _csv(SystemScore, [score for system in systems for score in system.scores]),
-            "points.csv": _csv(Point, plotted),
+            "systems.csv": csv_bytes(SystemScore, [score for system in systems for score in system.scores]),
+            "points.csv": csv_bytes(Point, plotted),
         }
     for name, figure in drawn.items():
         files |= {f"{name}.svg": figure.svg.encode(), f"{name}.png": figure.png}
-    return Report(out, _write_files(out, files), tuple(scored), notes, tuple(systems), tuple(plotted))
+    return Report(out, write_files(out, files, FILES), tuple(scored), notes, tuple(systems), tuple(plotted))
 
 
 def merge_notes(scored: Sequence[Scored], pooled: Set[int]) -> list[str]:
@@ -159,7 +154,7 @@ def systems_table(systems: Sequence[System]) -> str:
             if each.model == model:
                 values = [each.get(measure).value for measure in CONSOLE]
                 lines.append((each.label, each.task, f"{each.answers:,}", *map(_shown, values)))
-        blocks.append(f"{model}\n{_aligned(lines, 2)}")
+        blocks.append(f"{model}\n{aligned(lines, 2)}")
     return "\n\n".join(blocks)
 
 
@@ -169,32 +164,11 @@ def console_table(scored: Sequence[Scored]) -> str:
     for each in scored:
         values = [each.value(measure) for measure in CONSOLE]
         lines.append((each.run.name, each.run.decoding, f"{len(each.run.rows):,}", *map(_shown, values)))
-    return _aligned(lines, 2)
+    return aligned(lines, 2)
 
 
 def _shown(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def _aligned(lines: Sequence[tuple[str, ...]], words: int) -> str:
-    """Lines of cells as columns, the first `words` of them to the left."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:<{w}}" if i < words else f"{cell:>{w}}"
-            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
-
-
-def _csv(kind: type[Score | Count | SystemScore | Point], rows: Sequence[Any]) -> bytes:
-    """Tidy rows as CSV; floats with all their digits, an empty field for what could not be computed."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in dataclasses.fields(kind))
-    writer.writerows(dataclasses.astuple(row) for row in rows)
-    return text.getvalue().encode()
 
 
 def _page(
@@ -208,20 +182,10 @@ def _page(
     outputs: Sequence[Artifact],
     whose: Whose,
 ) -> bytes:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    # Model texts are untrusted: everything is escaped, but for the figures, which we drew.
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
     tasks = ("complete", "decidability")
     by_task = {task: [each for each in scored if each.run.task == task] for task in tasks}
-    page = environment.get_template("report.html").render(
+    return render_page(
+        "report.html",
         models=sorted({each.run.identity.model for each in scored}),
         scored=scored,
         **by_task,
@@ -231,7 +195,7 @@ def _page(
         framing_statuses=FRAMING_STATUSES,
         replicates=REPLICATES,
         whose=whose,
-        figures={name: (_inline(figure.svg, figure.caption), figure.caption) for name, figure in drawn.items()},
+        figures={name: (inline_svg(figure.svg, figure.caption), figure.caption) for name, figure in drawn.items()},
         examples=examples(scored),
         notes=notes,
         resampling=resampling,
@@ -242,8 +206,8 @@ def _page(
         conditions=CONDITIONS,
         withheld=WITHHELD,
         unread=UNREAD,
+        number=number,
     )
-    return page.encode()
 
 
 UNREAD = {
@@ -254,34 +218,3 @@ UNREAD = {
     "empty": "empty answer",
 }
 """State of a field that could not be read -> its heading."""
-
-
-def _inline(svg: str, caption: str) -> Any:
-    """A figure's SVG as part of a page: no prolog, comments, metadata or namespaces, and as wide as its column."""
-    from markupsafe import Markup, escape
-
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", body, flags=re.S)
-    opening, _, rest = body.partition(">")
-    view = re.search(r'viewBox="[^"]*"', opening)
-    return Markup(f'<svg {view[0] if view else ""} role="img" aria-label="{escape(caption)}">') + Markup(rest)
-
-
-def _write_files(out: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Writes all files beside their places, then renames them, then removes what an earlier report left over."""
-    out.mkdir(parents=True, exist_ok=True)
-    partial = {name: out / f".{name}.partial-{os.getpid()}" for name in files}
-    try:
-        for name, content in files.items():
-            with partial[name].open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        for name, path in partial.items():
-            path.replace(out / name)
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
-    for name in set(FILES) - files.keys():
-        (out / name).unlink(missing_ok=True)
-    return tuple(out / name for name in files)
