@@ -201,7 +201,7 @@ def test_an_earlier_report_is_replaced_whole(tmp_path: Path, tiny: Any, agents: 
     tiny.run(tmp_path / "out", "elicitation", agents["coherent"])
     write_report([resolve(str(tmp_path / "out"), "dataset")], tiny.artifact, tmp_path / "r", n_resamples=5)
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    assert names == {"measures.csv", "counts.csv", "report.html", "mine.txt"}
+    assert names == {"measures.csv", "counts.csv", "report.json", "report.html", "mine.txt"}
     assert (tmp_path / "r" / "report.html").read_text().startswith("<!doctype html>")
 
 
