@@ -117,6 +117,19 @@ def model_folder(variant: Variant) -> Path:
 
 
 @pytest.fixture(scope="session")
+def wide(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with heads of 32: vLLM's attention on CPUs knows none that are smaller."""
+    folder = Path(shutil.copytree(model_folder, tmp_path_factory.mktemp("model") / "wide-llama"))
+    torch.manual_seed(124)
+    config = transformers.AutoConfig.from_pretrained(folder, head_dim=32)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    with torch.no_grad():
+        model.lm_head.weight *= SHARPNESS
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def engine(model_folder: Path) -> TransformersEngine:
     """An engine with the tiny Llama, eight prompts at once."""
     return TransformersEngine(model_folder, "float32", 8)

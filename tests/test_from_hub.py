@@ -40,6 +40,7 @@ REPOS = {
     "acme/coherent-decisions-sft-tiny-llama": "dataset",
     "acme/tiny-llama-complete-direct-full-hedge": "model",
     "acme/tiny-llama-decidability-direct-full-hedge": "model",
+    "acme/posterior-decisions": "dataset",
 }
 OUTPUTS, ADAPTER = list(REPOS)[2], list(REPOS)[4]
 ELSEWHERE = (
@@ -83,19 +84,20 @@ def elsewhere(environment: dict[str, str], script: str, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def published(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+def published(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     folder = tmp_path_factory.mktemp("release")
-    recipe, run, space = folder / "tiny.yaml", folder / "run", folder / "coherence"
+    recipe, run, space, known = folder / "tiny.yaml", folder / "run", folder / "coherence", folder / "posterior"
     recipe.write_text(RECIPE)
     with running_hub(folder / "hub") as hub:
         api = HfApi(hub.url, token=hub.token)
         api.create_repo(BASE)
-        adds = [CommitOperationAdd(path.name, str(path)) for path in sorted(model_folder.iterdir())]
+        adds = [CommitOperationAdd(path.name, str(path)) for path in sorted(wide.iterdir())]
         api.create_commit(BASE, adds, commit_message="a base model")
         command(hub.environment, "reproduce.py", "--recipe", recipe, "--train", "full-hedge", "--out", run)
         command(hub.environment, "-m", "evaluate_metrics", "space", "--out", space)
-        said = command(hub.environment, "push_to_hub.py", run, space, "--org", "acme", "--tag", TAG)
-        assert "published: 6 repos, 6 with something to commit" in said and hub.token not in said
+        command(hub.environment, "-m", "builders", "posterior", "--configs", "weather", "--out", known)
+        said = command(hub.environment, "push_to_hub.py", run, space, known, "--org", "acme", "--tag", TAG)
+        assert "published: 7 repos, 7 with something to commit" in said and hub.token not in said
         yield Published(hub, recipe, run)
 
 

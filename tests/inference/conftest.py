@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,19 +87,6 @@ def vllm_here() -> None:
     current_platform.import_kernels()
     if current_platform.is_cpu() and not hasattr(torch.ops._C, "init_cpu_memory_env"):
         pytest.skip("vllm's kernels do not load on this processor")
-
-
-@pytest.fixture(scope="session")
-def wide(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with heads of 32: vLLM's attention on CPUs knows none that are smaller."""
-    folder = Path(shutil.copytree(model_folder, tmp_path_factory.mktemp("model") / "wide-llama"))
-    torch.manual_seed(124)
-    config = transformers.AutoConfig.from_pretrained(folder, head_dim=32)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    with torch.no_grad():
-        model.lm_head.weight *= 20
-    model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
