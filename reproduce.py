@@ -176,7 +176,8 @@ def published_work(work: Work, hub: Source, arguments: argparse.Namespace) -> Wo
     published = hub.pull(outputs_name(model_id(work.recipe.model)), "dataset")
     recipe, there = work.recipe, published.path / "recipe.yaml"
     if there.is_file():
-        recipe = load_recipe(str(there))
+        # Its name becomes part of a folder's here, and whoever published it chose it.
+        recipe = dataclasses.replace(load_recipe(str(there)), name=work.recipe.name)
         if arguments.model:
             recipe = dataclasses.replace(recipe, model=arguments.model)
     configs = [path.name for path in published.path.iterdir() if path.is_dir()]

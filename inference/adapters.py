@@ -71,10 +71,10 @@ def read_adapter(artifact: Artifact, base: Artifact) -> Adapter:
     Raises:
         UserError: it is not such an adapter, or another model or revision is its base.
     """
-    config = _json(artifact.path / CONFIG)
+    config = read_json(artifact.path / CONFIG)
     check_form(artifact.path, config)
     if (artifact.path / RUN).is_file():
-        run = _json(artifact.path / RUN)
+        run = read_json(artifact.path / RUN)
         _check_run(artifact.path, run)
         found = {"model": (run["model"], base.id), "revision": (run["model_revision"], base.revision)}
         _refuse_other_base(artifact.path, found)
@@ -89,7 +89,12 @@ def is_adapter(folder: Path) -> bool:
     return (folder / CONFIG).is_file()
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file of somebody's adapter.
+
+    Raises:
+        UserError: there is no such file, or no object in it.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -5,7 +5,6 @@ The base is laid out from its config alone, on torch's meta device: a second and
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from builders.artifacts import resolve
 from builders.errors import UserError
 from builders.packaged import PACKAGED, PREFIX, packaged_id
-from inference.adapters import CONFIG, RUN, WEIGHTS, check_form, put_on
+from inference.adapters import CONFIG, RUN, WEIGHTS, check_form, put_on, read_json
 
 
 def check_loads(folder: Path) -> str:
@@ -26,7 +25,7 @@ def check_loads(folder: Path) -> str:
     import torch
     from transformers import AutoModelForCausalLM
 
-    check_form(folder, json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+    check_form(folder, read_json(folder / CONFIG))
     count = _check_finite(folder / WEIGHTS)
     with warnings.catch_warnings(), torch.device("meta"):
         # A weight without memory takes the place of each; torch says so once for every tensor.
@@ -53,8 +52,8 @@ def _base_config(folder: Path) -> Any:
     """The config of the base that run.json names if it is a packaged model, else of the one in adapter_config.json."""
     from transformers import AutoConfig
 
-    named = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    trained_on = json.loads((folder / RUN).read_text(encoding="utf-8")).get("model") if (folder / RUN).is_file() else ""
+    named = read_json(folder / CONFIG)
+    trained_on = read_json(folder / RUN).get("model") if (folder / RUN).is_file() else ""
     packaged = {packaged_id(PREFIX + name): PREFIX + name for name in PACKAGED}
     base, revision = str(named.get("base_model_name_or_path")), named.get("revision")
     try:

@@ -78,7 +78,7 @@ def check_card(release: Release, card: Mapping[str, Any]) -> None:
     where = release.folder / "README.md"
     if absent := [name for name in CARD_FIELDS[release.kind.repo_type] if not card.get(name)]:
         raise UserError(f"{where}: its YAML has no {absent[0]}")
-    named = card["license"] if isinstance(card["license"], list) else [card["license"]]
+    named = [str(each) for each in (card["license"] if isinstance(card["license"], list) else [card["license"]])]
     if unknown := [each for each in named if each not in LICENSES]:
         raise UserError(f"{where}: license {unknown[0]!r}; there are {', '.join(sorted(LICENSES))}")
     if "other" in named and not (card.get("license_name") and card.get("license_link")):

@@ -132,8 +132,15 @@ def release(folder: Path, kind: Kind, org: str) -> Release:
         files |= _beside(folder.parent, kind)
     for path in files:
         if path in {"README.md", "index.html"}:
-            files[path] = published((folder / path).read_text(encoding="utf-8", errors="strict"), org).encode()
+            files[path] = published(_text(folder / path), org).encode()
     return Release(kind, folder, f"{org}/{_name(folder, kind, found)}", files, found.hidden)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 (at byte {error.start})") from None
 
 
 def _beside(run: Path, kind: Kind) -> Iterator[tuple[str, Path]]:

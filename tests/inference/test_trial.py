@@ -41,3 +41,6 @@ def test_what_does_not_fit_is_refused(trained: Path) -> None:
     (trained / WEIGHTS).write_bytes(b"not safetensors")
     with pytest.raises(UserError, match="not readable as safetensors"):
         check_loads(trained)
+    (trained / "adapter_config.json").write_text("{")
+    with pytest.raises(UserError, match="not readable as JSON"):
+        check_loads(trained)

@@ -54,6 +54,7 @@ def test_a_kind_may_have_to_pass_more(adapter: Path) -> None:
         (f"path: {TEST}", "path: hf://datasets/x/y.parquet", "names the data file 'hf://"),
         (f"path: {TEST}", "path: complete/*.parquet", "names the data file"),
         (f"path: {TEST}", "path: complete/gone.parquet", TEST),
+        ("- odbl", "- {odbl: 1}", "license \"{'odbl': 1}\"; there are"),
         ("config_name: elicitation", "config_name: other", "do not describe the files"),
         ("num_examples:", "examples:", "do not describe the files"),
     ],

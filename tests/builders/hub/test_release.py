@@ -84,3 +84,10 @@ def test_a_card_that_leads_elsewhere_is_no_marker(tmp_path: Path, benchmark_copy
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         releases(tmp_path / "absent", "acme")
+
+
+def test_a_card_that_is_no_text_is_refused(benchmark_copy: Path) -> None:
+    with (benchmark_copy / "README.md").open("ab") as card:
+        card.write(b"\xff")
+    with pytest.raises(UserError, match=r"README\.md: not UTF-8 \(at byte"):
+        releases(benchmark_copy, "acme")
