@@ -23,6 +23,13 @@ Check = Callable[[Release], str]
 LICENSES = frozenset({"apache-2.0", "cc-by-4.0", "cc-by-sa-3.0", "mit", "odbl", "other"})
 """The ids that this project's artifacts come under; ``other`` with a name and a link."""
 
+SCHEMAS: dict[str, Mapping[str, Features]] = {
+    "benchmark": BENCHMARK,
+    "posterior": POSTERIOR,
+    "SFT sets": dict.fromkeys(ALL_CONFIGS, SFT),
+}
+"""Kind -> the columns of each of its configs, where the configs are known by name."""
+
 CARD_FIELDS = {
     "dataset": ("license", "language", "pretty_name", "tags", "configs", "dataset_info"),
     "model": ("license", "base_model", "library_name", "pipeline_tag", "datasets", "tags"),
@@ -147,14 +154,9 @@ def _refuse_outside(where: Path, path: str) -> None:
 
 def expected_features(kind: str, config: str, described: Features) -> Features:
     """The columns that our schema gives a config; of outputs, those of a routed system where its card says so."""
-    if kind == "benchmark":
-        known: Mapping[str, Features] = BENCHMARK
-    elif kind == "posterior":
-        known = POSTERIOR
-    elif kind == "SFT sets":
-        known = dict.fromkeys(ALL_CONFIGS, SFT)
-    else:
+    if kind == "outputs":
         return ROUTED if "route" in described else OUTPUTS
+    known = SCHEMAS[kind]
     if config not in known:
         raise UserError(f"config {config!r}: not one of {kind}; there are {', '.join(_some(known))}")
     return known[config]

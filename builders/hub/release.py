@@ -8,8 +8,9 @@ Read from the folder itself, so that whoever publishes names folders and nothing
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,34 +27,86 @@ _PARQUET = rf"[\w.-]+/({'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.parquet"
 _REPORT = r"report/[\w.-]+\.(csv|json|png|svg|html)|recipe\.yaml"
 
 
+Named = Callable[[Path, Found], str]
+"""What a folder's repo is called, without the organisation; raises UserError if the folder does not say."""
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A kind of artifact: what the Hub calls it, and the paths that its repo may have."""
+    """A kind of artifact: what the Hub calls it, the paths that its repo may have, its name, and how it is known.
+
+    ``marker`` stands in the card, ``file`` in the folder; ``reported`` goes with the report and recipe beside it.
+    """
 
     name: str
     repo_type: str
     paths: str
+    named: Named
+    marker: str = ""
+    file: str = ""
+    reported: bool = False
 
     def allows(self, path: str) -> bool:
         """Whether a repo of this kind may have a file at ``path``."""
         return re.fullmatch(self.paths, path, re.ASCII) is not None
 
 
+def _of_answers(folder: Path, found: Found) -> str:
+    """Outputs are named by the base model that answered."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    models: set[str] = set()
+    for name, path in found.files.items():
+        if name.endswith(".parquet"):
+            try:
+                models |= set(pq.read_table(path, columns=["model"])["model"].unique().to_pylist())
+            except (pa.ArrowException, OSError, KeyError) as error:
+                raise UserError(f"{path}: no outputs ({str(error).splitlines()[0]})") from error
+    if len(models) != 1:
+        raise UserError(
+            f"{folder}: holds the answers of {len(models)} models ({', '.join(sorted(map(str, models)))}); an outputs "
+            "repo has one base model's and those of its adapters"
+        )
+    return outputs_name(str(models.pop()))
+
+
+def _of_beliefs(folder: Path, found: Found) -> str:
+    """SFT sets are named by the model whose beliefs they hold."""
+    owner = whose_beliefs(folder)
+    if owner is None:
+        raise UserError(f"{folder}: its README.md does not say whose beliefs the sets are made of; build them again")
+    return sft_name(owner[0])
+
+
+def _of_training(folder: Path, found: Found) -> str:
+    """An adapter is named by what its run.json says of its training."""
+    try:
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        words = [str(run[name]) for name in ("task", "style", "holdout")]
+        model = str(run["model"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{folder}: no adapter of this project's training, its run.json is missing or broken"
+        ) from error
+    return adapter_name(model, "-".join(words))
+
+
+_DATASET = rf"README\.md|{_PARQUET}"
+_ADAPTER = r"README\.md|run\.json|adapter_config\.json|adapter_model\.safetensors|training-log\.csv|loss\.png"
+_SPACE = r"README\.md|index\.html|[a-z_]+\.py|requirements\.txt"
+
+_OUTPUTS = Kind("outputs", "dataset", rf"{_DATASET}|{_REPORT}", _of_answers, reported=True)
+
 KINDS = (
-    Kind("benchmark", "dataset", rf"README\.md|{_PARQUET}"),
-    Kind("posterior", "dataset", rf"README\.md|{_PARQUET}"),
-    Kind("metric", "space", r"README\.md|index\.html|[a-z_]+\.py|requirements\.txt"),
-    Kind("outputs", "dataset", rf"README\.md|{_PARQUET}|{_REPORT}"),
-    Kind("SFT sets", "dataset", rf"README\.md|{_PARQUET}"),
-    Kind(
-        "adapter",
-        "model",
-        r"README\.md|run\.json|adapter_config\.json|adapter_model\.safetensors|training-log\.csv|loss\.png",
-    ),
+    Kind("benchmark", "dataset", _DATASET, lambda folder, found: BENCHMARK, marker=BENCHMARK_MARKER),
+    Kind("posterior", "dataset", _DATASET, lambda folder, found: POSTERIOR, marker=POSTERIOR_MARKER),
+    Kind("metric", "space", _SPACE, lambda folder, found: METRIC, file="coherence.py"),
+    _OUTPUTS,
+    Kind("SFT sets", "dataset", _DATASET, _of_beliefs, marker=SFT_MARKER),
+    Kind("adapter", "model", _ADAPTER, _of_training, file="adapter_config.json"),
 )
 """In the order in which they are published: nothing comes before what it links to."""
-
-BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True)
@@ -107,17 +160,13 @@ def _candidates(folder: Path) -> list[Path]:
 
 def kind_of(folder: Path) -> Kind | None:
     """What a folder is, by the files in it; None if it is no artifact."""
-    if (folder / "adapter_config.json").is_file():
-        return BY_NAME["adapter"]
-    if (folder / "coherence.py").is_file():
-        return BY_NAME["metric"]
+    if by_file := [kind for kind in KINDS if kind.file and (folder / kind.file).is_file()]:
+        return by_file[-1]
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() and not card.is_symlink() else ""
-    markers = ((BENCHMARK_MARKER, "benchmark"), (POSTERIOR_MARKER, "posterior"), (SFT_MARKER, "SFT sets"))
-    for marker, name in markers:
-        if f"<!-- {marker} -->" in text:
-            return BY_NAME[name]
-    return BY_NAME["outputs"] if text and any(folder.glob("*/*.parquet")) else None
+    if by_card := [kind for kind in KINDS if kind.marker and f"<!-- {kind.marker} -->" in text]:
+        return by_card[0]
+    return _OUTPUTS if text and any(folder.glob("*/*.parquet")) else None
 
 
 def release(folder: Path, kind: Kind, org: str) -> Release:
@@ -128,12 +177,12 @@ def release(folder: Path, kind: Kind, org: str) -> Release:
     """
     found = find_files(folder, kind.allows)
     files: dict[str, Path | bytes] = dict(found.files)
-    if kind.name == "outputs":
+    if kind.reported:
         files |= _beside(folder.parent, kind)
     for path in files:
         if path in {"README.md", "index.html"}:
             files[path] = published(_text(folder / path), org).encode()
-    return Release(kind, folder, f"{org}/{_name(folder, kind, found)}", files, found.hidden)
+    return Release(kind, folder, f"{org}/{kind.named(folder, found)}", files, found.hidden)
 
 
 def _text(path: Path) -> str:
@@ -150,55 +199,3 @@ def _beside(run: Path, kind: Kind) -> Iterator[tuple[str, Path]]:
     if (run / "report").is_dir():
         for name, path in find_files(run / "report", lambda name: kind.allows(f"report/{name}")).files.items():
             yield f"report/{name}", path
-
-
-def _name(folder: Path, kind: Kind, found: Found) -> str:
-    if kind.name == "benchmark":
-        return BENCHMARK
-    if kind.name == "posterior":
-        return POSTERIOR
-    if kind.name == "metric":
-        return METRIC
-    if kind.name == "SFT sets":
-        owner = whose_beliefs(folder)
-        if owner is None:
-            raise UserError(
-                f"{folder}: its README.md does not say whose beliefs the sets are made of; build them again"
-            )
-        return sft_name(owner[0])
-    return outputs_name(_answered_by(folder, found)) if kind.name == "outputs" else _trained_as(folder)
-
-
-def _answered_by(folder: Path, found: Found) -> str:
-    """The base model of an outputs folder."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    models: set[str] = set()
-    for name, path in found.files.items():
-        if name.endswith(".parquet"):
-            try:
-                models |= set(pq.read_table(path, columns=["model"])["model"].unique().to_pylist())
-            except (pa.ArrowException, OSError, KeyError) as error:
-                raise UserError(f"{path}: no outputs ({str(error).splitlines()[0]})") from error
-    if len(models) != 1:
-        raise UserError(
-            f"{folder}: holds the answers of {len(models)} models ({', '.join(sorted(map(str, models)))}); an outputs "
-            "repo has one base model's and those of its adapters"
-        )
-    return str(models.pop())
-
-
-def _trained_as(folder: Path) -> str:
-    """The name of an adapter of our training, from what its run.json says."""
-    import json
-
-    try:
-        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        words = [str(run[name]) for name in ("task", "style", "holdout")]
-        model = str(run["model"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{folder}: no adapter of this project's training, its run.json is missing or broken"
-        ) from error
-    return adapter_name(model, "-".join(words))
