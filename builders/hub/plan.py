@@ -4,8 +4,9 @@ As a person reads it::
 
     dataset acme/coherent-decisions  (benchmark in out/benchmark)
       checked: 98,200 rows in 12 files read back
-      changed on main: 2 changed (3.1 MB), 1 new (12 kB), 10 unchanged
-        ~ README.md                                12 kB (was 11 kB)
+      one commit on main: 1 new (12.0 kB), 1 changed (12.1 kB), 10 unchanged
+        + cases/test-00000-of-00001.parquet  12.0 kB
+        ~ README.md  12.1 kB (was 11.9 kB)
       tag v1.0.0: new
 """
 

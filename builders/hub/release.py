@@ -146,7 +146,7 @@ def releases(folder: Path, org: str) -> list[Release]:
     folder = folder.resolve()
     found = [release(each, kind, org) for each in _candidates(folder) if (kind := kind_of(each)) is not None]
     if not found:
-        raise UserError(f"{folder}: no artifact and no run's folder; see DESIGN §4 for the layouts")
+        raise UserError(f"{folder}: no artifact and no run's folder; the README lists what is published")
     return sorted(found, key=lambda each: (KINDS.index(each.kind), each.repo_id))
 
 
