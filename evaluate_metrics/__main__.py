@@ -11,7 +11,7 @@ from builders.cli import run
 from evaluate_metrics.beliefs import WHOSE
 from evaluate_metrics.coherence.references import UNITS
 from evaluate_metrics.regret_report import RegretReport, write_regret_report
-from evaluate_metrics.regret_scores import Settings, read_thresholds
+from evaluate_metrics.regret_scores import Settings, trained_losses
 from evaluate_metrics.report import Report, write_report
 from evaluate_metrics.space import write_space
 
@@ -75,7 +75,7 @@ def main() -> int:
     benchmark = resolve(a.benchmark, "dataset")
     report: Report | RegretReport
     if a.command == "regret":
-        trained = None if a.trained_thresholds is None else read_thresholds(a.trained_thresholds)
+        trained = None if a.trained_thresholds is None else trained_losses(a.trained_thresholds)
         report = write_regret_report(outputs, benchmark, a.out, Settings(a.n_resamples, a.seed, trained))
     else:
         report = write_report(outputs, benchmark, a.out, a.n_resamples, a.unit, a.seed, a.reference)

@@ -20,16 +20,16 @@ from functools import cached_property
 from typing import Any
 
 from builders.errors import UserError
+from builders.posterior.losses import read_thresholds
 from evaluate_metrics.coherence.decisions import (
     Decisions,
-    check_losses,
     count_decisions,
     paired_differences,
     read_decisions,
     summarise_decisions,
 )
 from evaluate_metrics.coherence.measures import Result
-from evaluate_metrics.coherence.revealed import COST_SUM, LOSSES
+from evaluate_metrics.coherence.revealed import LOSSES
 from evaluate_metrics.regret_runs import Answered, System
 
 PARTS = ("total_regret", "belief_loss", "optimisation_residual")
@@ -146,22 +146,14 @@ class Scored:
         return [Count(*_labels(self.answered), name, value) for name, value in self.counts.items()]
 
 
-def read_thresholds(text: str) -> tuple[int, ...]:
-    """The losses, by cost_fp, of thresholds in words.
-
-    >>> read_thresholds("0.2,0.4,0.6,0.8")
-    (2, 4, 6, 8)
+def trained_losses(text: str) -> tuple[int, ...]:
+    """The losses, by cost_fp, that adapters were trained on, from their thresholds in words.
 
     Raises:
         UserError: one is not 0.1, 0.2, ... 0.9, or none is left to be held out.
     """
-    try:
-        scaled = [float(part) * COST_SUM for part in text.split(",")]
-        rounded = [loss for number in scaled for loss in LOSSES if abs(number - loss) < 1e-6]
-        losses = check_losses(sorted(set(rounded)) if len(rounded) == len(scaled) else ())
-    except ValueError:
-        raise UserError(f"trained thresholds {text!r:.80}; give some of 0.1, 0.2, ... 0.9, as in 0.2,0.4") from None
-    if losses is None or len(losses) == len(LOSSES):
+    losses = read_thresholds(text)
+    if len(losses) == len(LOSSES):
         raise UserError(f"trained thresholds {text!r:.80} leave none to be held out; leave the option out")
     return losses
 

