@@ -26,7 +26,7 @@ from builders.hub.checks import Check, check_release
 from builders.hub.plan import Plan, describe
 from builders.hub.release import KINDS, Release, releases
 from builders.hub.upload import Settings, check_rights, collect, look, push
-from builders.repos import BENCHMARK, METRIC
+from builders.repos import BENCHMARK, METRIC, POSTERIOR
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,35 +83,41 @@ def measured(release: Release) -> Release:
     if release.kind.name != "adapter":
         return release
     run_folder = release.folder.parents[1]
-    if not (run_folder / "report" / "measures.csv").is_file():
+    run = json.loads((release.folder / "run.json").read_text(encoding="utf-8"))
+    table, benchmark = ("regret.csv", POSTERIOR) if "intervention" in run else ("measures.csv", BENCHMARK)
+    if not (run_folder / "report" / table).is_file():
         note = "no evaluation results: it is not in a run's folder with a report"
         return dataclasses.replace(release, notes=(*release.notes, note))
     from huggingface_hub import eval_result_entries_to_yaml
 
     from evaluate_metrics.record import check_current
+    from evaluate_metrics.regret_results import regret_results
     from evaluate_metrics.results import adapter_results, with_results
 
     check_current(run_folder / "report", run_folder / "outputs")
-    with (run_folder / "report" / "measures.csv").open(encoding="utf-8", newline="") as file:
+    with (run_folder / "report" / table).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    run = json.loads((release.folder / "run.json").read_text(encoding="utf-8"))
     org, _, name = release.repo_id.partition("/")
-    config = f"sft-{run['style']}-{run['task']}-{run['holdout']}"
-    results, entries = adapter_results(rows, config, f"{org}/{BENCHMARK}", None, f"{org}/{METRIC}")
+    where = f"{org}/{benchmark}", None, f"{org}/{METRIC}"
+    if benchmark == POSTERIOR:
+        # Outputs know an adapter that was a folder by its name, and so does the report.
+        results, entries = regret_results(rows, release.folder.name, run["task"], *where)
+    else:
+        results, entries = adapter_results(rows, f"sft-{run['style']}-{run['task']}-{run['holdout']}", *where)
     card = with_results(release.content("README.md").decode(), results, name)
     listed = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
-    files = {"README.md": card.encode(), f".eval_results/{BENCHMARK}.yaml": listed.encode()}
+    files = {"README.md": card.encode(), f".eval_results/{benchmark}.yaml": listed.encode()}
     return dataclasses.replace(release, files={**release.files, **files})
 
 
 def more_checks() -> dict[str, Check]:
     """Beyond its files, a metric must score its own example, an adapter load, the report on outputs be theirs."""
-    from evaluate_metrics.record import check_current
+    from evaluate_metrics.record import RECORDS, check_current
     from evaluate_metrics.space import check_space
     from inference.trial import check_loads
 
     def outputs(release: Release) -> str:
-        if "report/report.json" not in release.files:
+        if not any(f"report/{name}" in release.files for name in RECORDS):
             return "no report beside them, so nothing to compare a reproduction with"
         check_current(release.folder.parent / "report", release.folder)
         return "the report is of these answers"

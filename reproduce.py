@@ -2,15 +2,17 @@
 
     python reproduce.py --recipe smollm2-135m-cpu
     python reproduce.py --recipe smollm2-135m-cpu --train full-hedge
+    python reproduce.py --recipe qwen3-8b-posterior --train belief sequential
     python reproduce.py --recipe qwen3.5-2b qwen3.5-4b --train all --on ray
     python reproduce.py --model path/to/model --limit 8
     python reproduce.py status --recipe qwen3.5-2b qwen3.5-4b --train all
     python reproduce.py --from-hub acme@v1.0.0
 
-With ``--train`` the adapters of a framing holdout are trained and answer as well, and the routed system is composed.
-Everything lands in ``out/<name>/``: ``benchmark``, ``outputs``, ``sft``, ``adapters``, ``report``, each laid out like
-its Hub repo. With ``--from-hub`` published stages are the beginning, and the end is a comparison with the published
-tables.
+With ``--train`` the adapters of a framing holdout are trained and answer as well, and the routed system is composed. A
+recipe with a section ``grpo`` is the second paper's: its benchmark has known posteriors, ``--train`` names
+interventions, the report decomposes regret. Everything lands in ``out/<name>/``: ``benchmark`` or ``posterior``,
+``outputs``, ``sft``, ``adapters``, ``report``, each laid out like its Hub repo. With ``--from-hub`` published stages
+are the beginning, and the end is a comparison with the published tables.
 """
 
 from __future__ import annotations
@@ -22,51 +24,61 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from builders.artifacts import Artifact, load_rows, resolve
 from builders.cli import run
 from builders.errors import UserError
 from builders.generation import Generation
-from builders.holdouts import HOLDOUTS, Holdout, holdout
+from builders.holdouts import HOLDOUTS, holdout
 from builders.hub.pull import Source, source, take_outputs
 from builders.packaged import PREFIX, packaged_id
+from builders.posterior.interventions import INTERVENTIONS
 from builders.remote import local_folder, seen_folder
-from builders.repos import BENCHMARK, adapter_name, outputs_name
+from builders.repos import BENCHMARK, POSTERIOR, adapter_name, outputs_name
+from builders.schema import POSTERIOR as KNOWN
 from inference.engines import EngineSettings, add_engine_options, chosen_settings
-from inference.plan import adapted_runs, base_runs
-from training.recipe import Recipe, load_recipe, recipe_text
-from training.sft import Job
+from inference.plan import adapted_runs, base_runs, posterior_runs
+from training.grpo import Job as GrpoJob
+from training.recipe import Recipe, load_recipe, write_recipe
+from training.sft import Job as SftJob
 
 if TYPE_CHECKING:
     from builders.states import State
+    from evaluate_metrics.regret_report import RegretReport
+    from evaluate_metrics.report import Report
     from inference.generate import Run
     from training.sweep import Task
 
 DEFAULT_RECIPE = "smollm2-135m-cpu"
 DEFAULT_LIMIT = 4
+Job: TypeAlias = SftJob | GrpoJob
+AnyReport: TypeAlias = "Report | RegretReport"
 STAGES = ("cases", "beliefs", "adapters", "outputs")
 """What a run may go on from, when it is published: everything after it is computed again."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with one base model: its recipe, the engine that answers, the adapters to train, and where.
+    """What is done with one base model: its recipe, the engine that answers, what is trained, and where.
 
-    ``published`` are the outputs on the Hub that a run from there goes on from, or is compared with.
+    ``trained`` names framing holdouts, or interventions of a recipe with known posteriors. ``published`` are the
+    outputs on the Hub that a run from there goes on from, or is compared with.
     """
 
     recipe: Recipe
     engine: EngineSettings
-    holdouts: tuple[Holdout, ...]
+    trained: tuple[str, ...]
     out: Path
     published: Artifact | None = None
 
     @property
     def jobs(self) -> list[Job]:
         """The adapters to train."""
+        if grpo := self.recipe.grpo:
+            return [GrpoJob(task, each, grpo.losses) for each in self.trained for task in grpo.tasks]
         kinds = [kind.split("-") for kind in self.recipe.training.adapters]
-        return [Job(task, style, each.name) for each in self.holdouts for task, style in kinds]
+        return [SftJob(task, style, each) for each in self.trained for task, style in kinds]
 
     def adapter(self, job: Job) -> Path:
         """The folder of an adapter."""
@@ -74,11 +86,21 @@ class Work:
 
     def base_runs(self) -> Iterator[Run]:
         """What the base model answers."""
-        return base_runs(self.recipe.generation, [job.style for job in self.jobs])
+        if self.recipe.grpo:
+            return posterior_runs(self.recipe.generation, tuple(KNOWN))
+        return base_runs(self.recipe.generation, [job.style for job in self.jobs if isinstance(job, SftJob)])
 
-    def adapted_runs(self, job: Job) -> tuple[Run, Run]:
-        """What an adapter answers: its own task, and again for the noise floor."""
-        return adapted_runs(self.recipe.generation, job.task, job.style)
+    def adapted_runs(self, job: Job) -> list[Run]:
+        """What an adapter answers: its own task, in P1 again for the noise floor, in P2 in all formats."""
+        if isinstance(job, GrpoJob):
+            return list(posterior_runs(self.recipe.generation, [job.task]))
+        return list(adapted_runs(self.recipe.generation, job.task, job.style))
+
+    def steps(self, job: Job) -> int | None:
+        """Optimizer steps of an adapter, None for whole epochs."""
+        if isinstance(job, GrpoJob):
+            return self.recipe.grpo.max_steps.get(job.task) if self.recipe.grpo else None
+        return self.recipe.training.steps(job.task, job.style)
 
     def settings(self, runs: Sequence[Run]) -> EngineSettings:
         """The engine, with room for the longest of the runs."""
@@ -105,11 +127,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--train",
         nargs="+",
-        metavar="HOLDOUT",
-        help="also train and evaluate the recipe's adapters of these framing holdouts, e.g. full-hedge, or all",
+        metavar="NAME",
+        help="also train and evaluate the recipe's adapters of these framing holdouts, e.g. full-hedge, or interventions, "
+        "e.g. belief; or all",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="cases of the test split (default: the recipe's)")
-    parser.add_argument("--cells", type=int, metavar="N", help="framing-utility items of a case (default: all 40)")
+    parser.add_argument("--limit", type=int, metavar="N", help="test cases, or instances (default: the recipe's)")
+    parser.add_argument(
+        "--cells", type=int, metavar="N", help="items of a case: framings and costs; or losses (default: the recipe's)"
+    )
     parser.add_argument("--guided", action=argparse.BooleanOptionalAction, help="constrain answers to the final block")
     parser.add_argument("--benchmark", help="a published benchmark, by id or folder (default: build it)")
     parser.add_argument(
@@ -145,35 +170,38 @@ def planned(arguments: argparse.Namespace, folder: Path | None) -> list[Work]:
         if arguments.model:
             name = f"{recipes[0].name}-{Path(arguments.model).name}"
             recipes = [dataclasses.replace(recipes[0], name=name, model=arguments.model, base_model="")]
+    if len({recipe.grpo is None for recipe in recipes}) > 1:
+        raise UserError("these recipes are of two benchmarks; give those of one, the other in a run of its own")
     root = Path("out") / f"from-{source(arguments.from_hub).org}" if arguments.from_hub else Path("out")
     works = []
     for recipe in recipes:
         out = (folder or root) / recipe.name if folder is None or len(recipes) > 1 else folder
         if out.is_file():
             raise UserError(f"{out}: is a file; give a folder as --out")
-        works.append(planned_work(recipe, arguments, named_holdouts(arguments.train), out))
+        works.append(planned_work(recipe, arguments, named(arguments.train, recipe), out))
     return works
 
 
-def planned_work(recipe: Recipe, arguments: argparse.Namespace, holdouts: tuple[Holdout, ...], out: Path) -> Work:
+def planned_work(recipe: Recipe, arguments: argparse.Namespace, trained: tuple[str, ...], out: Path) -> Work:
     """The work of one recipe, with what the command line says otherwise."""
     given = {name: getattr(arguments, name) for name in ("limit", "cells", "guided")}
     chosen = {name: value for name, value in given.items() if value is not None}
     generation = dataclasses.replace(recipe.generation, **chosen)
     own = EngineSettings(generation.engine, dtype=generation.dtype, batch_size=generation.batch_size)
     engine = chosen_settings(arguments, own)
-    if engine.name == "openai" and holdouts:
+    if engine.name == "openai" and trained:
         raise UserError("--train needs the model itself; an endpoint only answers")
-    return Work(dataclasses.replace(recipe, generation=generation), engine, holdouts, out)
+    return Work(dataclasses.replace(recipe, generation=generation), engine, trained, out)
 
 
 def published_work(work: Work, hub: Source, arguments: argparse.Namespace) -> Work:
-    """The work with its outputs on the Hub; recipe and framing holdouts are theirs unless the command line has others.
+    """The work with its outputs on the Hub; recipe and what is trained are theirs unless the command line has others.
 
     Raises:
         UserError: the outputs of the recipe's model are not published there.
     """
-    published = hub.pull(outputs_name(model_id(work.recipe.model)), "dataset")
+    known = work.recipe.grpo is not None
+    published = hub.pull(outputs_name(model_id(work.recipe.model), known), "dataset")
     recipe, there = work.recipe, published.path / "recipe.yaml"
     if there.is_file():
         # Its name becomes part of a folder's here, and whoever published it chose it.
@@ -181,8 +209,10 @@ def published_work(work: Work, hub: Source, arguments: argparse.Namespace) -> Wo
         if arguments.model:
             recipe = dataclasses.replace(recipe, model=arguments.model)
     configs = [path.name for path in published.path.iterdir() if path.is_dir()]
-    trained = tuple(each for each in HOLDOUTS if any(name.startswith("sft-") and each.name in name for name in configs))
-    again = planned_work(recipe, arguments, work.holdouts or trained, work.out)
+    pattern = r"grpo-(?:guided-)?[a-z]+-{}-" if known else r"sft-.*{}"
+    names = INTERVENTIONS if known else [each.name for each in HOLDOUTS]
+    trained = tuple(each for each in names if any(re.match(pattern.format(each), name) for name in configs))
+    again = planned_work(recipe, arguments, work.trained or trained, work.out)
     return dataclasses.replace(again, published=published)
 
 
@@ -191,19 +221,27 @@ def model_id(reference: str) -> str:
     return packaged_id(reference) if reference.startswith(PREFIX) else reference.partition("@")[0]
 
 
-def named_holdouts(names: Sequence[str] | None) -> tuple[Holdout, ...]:
-    """The framing holdouts to train, none without ``--train``.
+def named(names: Sequence[str] | None, recipe: Recipe) -> tuple[str, ...]:
+    """The framing holdouts or interventions to train, none without ``--train``.
 
     Raises:
-        UserError: there is no such holdout.
+        UserError: there is no such one.
     """
-    return HOLDOUTS if names == ["all"] else tuple(holdout(name) for name in dict.fromkeys(names or ()))
+    known = INTERVENTIONS if recipe.grpo else tuple(each.name for each in HOLDOUTS)
+    if names == ["all"]:
+        return known
+    if unknown := [name for name in names or () if name not in known]:
+        what = "intervention" if recipe.grpo else "framing holdout"
+        raise UserError(f"no {what} {unknown[0]!r}; there are {', '.join(known)}")
+    return tuple(dict.fromkeys(names or ()))
 
 
-def build(arguments: argparse.Namespace, hub: Source | None, out: Path) -> Artifact:
+def build(works: Sequence[Work], arguments: argparse.Namespace, hub: Source | None, out: Path) -> Artifact:
     """The benchmark to answer: the published one that was named, or a fresh build, of published cases if need be."""
     if arguments.benchmark:
         return resolve(arguments.benchmark, "dataset")
+    if works[0].recipe.grpo:
+        return build_posterior(hub, arguments.stage, out / "posterior")
     from builders.benchmark import write_benchmark
     from builders.cases import frozen_cases, in_order
 
@@ -218,10 +256,21 @@ def build(arguments: argparse.Namespace, hub: Source | None, out: Path) -> Artif
     return resolve(str(out / "benchmark"), "dataset")
 
 
+def build_posterior(hub: Source | None, stage: str, out: Path) -> Artifact:
+    """The benchmark with known posteriors: the published one, or a fresh build; it has no cases of its own."""
+    from builders.posterior.benchmark import write_posterior
+
+    if hub and stage != "cases":
+        return hub.pull(POSTERIOR, "dataset")
+    files = write_posterior(out)
+    print(f"  {sum(file.rows for file in files):,} prompts in {out}")
+    return resolve(str(out), "dataset")
+
+
 def answer(work: Work, benchmark: Artifact) -> Artifact:
     """All runs of the base model, generated by one engine; returns the model."""
     from inference.engines import load_engine, model_artifact
-    from inference.generate import generate, prompt_rows
+    from inference.generate import generate, gone_on, prompt_rows
 
     runs = list(work.base_runs())
     rows = [prompt_rows(benchmark, each) for each in runs]
@@ -229,7 +278,8 @@ def answer(work: Work, benchmark: Artifact) -> Artifact:
     engine = load_engine(work.settings(runs), model, None, runs[0].sampling, work.recipe.generation.guided)
     print(f"  {model.id} ({model.revision}), {engine.version}", flush=True)
     for each, asked in zip(runs, rows, strict=True):
-        generate(each, asked, model, engine, work.out / "outputs")
+        out = work.out / "outputs"
+        generate(each, gone_on(each, asked, benchmark, model, out), model, engine, out)
     engine.close()
     return model
 
@@ -259,13 +309,15 @@ def take(work: Work) -> Artifact:
 
 
 def sets(work: Work, benchmark: Artifact, model: Artifact) -> list[Task]:
-    """The SFT rows of the base model's beliefs; what is to be trained on them."""
+    """What is to be trained on: the SFT rows of the base model's beliefs, or the benchmark with known posteriors."""
     from builders.sft import Benchmark, write_sets
     from training.sweep import Task
 
+    if work.recipe.grpo:
+        return [Task(job, work.recipe, benchmark, model, work.adapter(job)) for job in work.jobs]
     tasks, styles = (list(dict.fromkeys(getattr(job, name) for job in work.jobs)) for name in ("task", "style"))
     outputs = resolve(str(work.out / "outputs"), "dataset")
-    written = write_sets(work.out / "sft", outputs, Benchmark(benchmark), tasks, styles, work.holdouts)
+    written = write_sets(work.out / "sft", outputs, Benchmark(benchmark), tasks, styles, [holdout(name) for name in work.trained])
     print("\n".join(f"  {note}" for note in written.notes()), flush=True)
     data = resolve(str(work.out / "sft"), "dataset")
     return [Task(job, work.recipe, data, model, work.adapter(job)) for job in work.jobs]
@@ -289,25 +341,26 @@ def answer_adapted(work: Work, benchmark: Artifact, model: Artifact, hub: Source
     """The answers of every adapter, trained here or published, and the routed system of every holdout."""
     from inference.adapters import read_adapter
     from inference.engines import load_engine
-    from inference.generate import generate, prompt_rows
+    from inference.generate import generate, gone_on, prompt_rows
 
     for job in work.jobs:
         place = hub.reference(adapter_name(model.id, job.config)) if hub else str(work.adapter(job))
         adapter = read_adapter(resolve(place, "model"), model)
-        runs = work.adapted_runs(job)
-        engine = load_engine(work.settings(runs), model, adapter, runs[0].sampling, guided=False)
+        runs = [dataclasses.replace(each, adapter=adapter) for each in work.adapted_runs(job)]
+        out = work.out / "outputs"
+        engine = load_engine(work.settings(runs), model, adapter, runs[0].sampling, runs[0].guided)
         for each in runs:
-            rows = prompt_rows(benchmark, each)
-            generate(dataclasses.replace(each, adapter=adapter), rows, model, engine, work.out / "outputs")
+            rows = gone_on(each, prompt_rows(benchmark, each), benchmark, model, out)
+            generate(each, rows, model, engine, out)
         engine.close()
     compose(work, benchmark)
 
 
 def systems(work: Work) -> list[str]:
     """The holdouts that have a gate and a specialist."""
-    trained = {(job.task, job.style, job.holdout) for job in work.jobs}
+    trained = {(job.task, job.style, job.holdout) for job in work.jobs if isinstance(job, SftJob)}
     pair = (("decidability", "direct"), ("complete", "cot"))
-    return [each.name for each in work.holdouts if {(*kind, each.name) for kind in pair} <= trained]
+    return [each for each in work.trained if {(*kind, each) for kind in pair} <= trained]
 
 
 def compose(work: Work, benchmark: Artifact) -> None:
@@ -326,6 +379,7 @@ def _no_engine(model: Artifact, adapter: object) -> NoReturn:
 def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]:
     """How far every part of the work is; without the benchmark it is not known how many prompts a run has."""
     from builders.states import State
+    from inference.adapters import Adapter
     from inference.generate import prompt_rows
     from inference.states import run_state
     from training.sweep import adapter_state
@@ -338,14 +392,15 @@ def states(works: Sequence[Work], benchmark: Artifact | None) -> Iterator[State]
         for each in work.base_runs():
             yield state(work, each, each.config, "base")
         for job in work.jobs:
-            there = (work.out / "sft" / job.config).is_dir()
-            yield State("sft", job.config, "done" if there else "waiting")
+            if isinstance(job, SftJob):
+                there = (work.out / "sft" / job.config).is_dir()
+                yield State("sft", job.config, "done" if there else "waiting")
         for job in work.jobs:
-            yield adapter_state(work.adapter(job), work.recipe.training.steps(job.task, job.style))
+            yield adapter_state(work.adapter(job), work.steps(job))
         for job in work.jobs:
+            trained = Adapter("", work.adapter(job), "", **dataclasses.asdict(job))
             for each in work.adapted_runs(job):
-                ending = "-resample" if each.resample else ""
-                yield state(work, each, f"sft-{job.style}-{job.task}-{job.holdout}{ending}", "adapted")
+                yield state(work, each, dataclasses.replace(each, adapter=trained).config, "adapted")
         for name in systems(work):
             yield run_state(work.out / "outputs", f"routed-{name}", "test", None, "routed")
 
@@ -370,7 +425,7 @@ def _status(arguments: argparse.Namespace, folder: Path | None) -> int:
     from builders.states import state_table
 
     works = planned(arguments, folder)
-    built = _together(works, folder) / "benchmark"
+    built = _together(works, folder) / ("posterior" if works[0].recipe.grpo else "benchmark")
     there = arguments.benchmark or (built if built.is_dir() else None)
     print(state_table(list(states(works, resolve(str(there), "dataset") if there else None))))
     return 0
@@ -386,7 +441,7 @@ def _run(arguments: argparse.Namespace, folder: Path | None) -> int:
     for work in works:
         _announce(work)
     _stage("benchmark", start)
-    benchmark = build(arguments, hub, together)
+    benchmark = build(works, arguments, hub, together)
     if not hub or arguments.stage != "outputs":
         compute(works, benchmark, arguments, hub, start)
     _stage("report", start)
@@ -401,7 +456,7 @@ def compute(
     """Everything between benchmark and report that is not taken from the Hub."""
     stage = arguments.stage if hub else "cases"
     for work in works:
-        write_recipe(work)
+        write_recipe(work.recipe, work.out)
         if work.jobs:
             check_trainable(work, benchmark)
     _stage("answers of the base model", start)
@@ -419,18 +474,9 @@ def compute(
         answer_adapted(work, benchmark, model, hub if stage == "adapters" else None)
 
 
-def write_recipe(work: Work) -> None:
-    """The recipe with every setting and the size of the slice, beside the outputs: what another run goes by."""
-    work.out.mkdir(parents=True, exist_ok=True)
-    beside = work.out / ".recipe.yaml.partial"
-    beside.write_text(recipe_text(work.recipe), encoding="utf-8")
-    beside.replace(work.out / "recipe.yaml")
-
-
 def report(works: Sequence[Work], benchmark: Artifact, together: Path, stage: str | None) -> Path:
     """A report for each model, where there are several one for all as well; prints the latter, returns its page."""
     from evaluate_metrics.record import read_record
-    from evaluate_metrics.report import write_report
 
     def answers(work: Work) -> Artifact:
         taken = work.published if stage == "outputs" else None
@@ -440,13 +486,25 @@ def report(works: Sequence[Work], benchmark: Artifact, together: Path, stage: st
         settings = {}
         if work.published and (work.published.path / "report").is_dir():
             settings = read_record(work.published.path / "report").settings()
-        written = write_report([answers(work)], benchmark, work.out / "report", **settings)
+        written = write(work, [answers(work)], benchmark, work.out / "report", **settings)
     if len(works) > 1:
-        written = write_report([answers(work) for work in works], benchmark, together / "report")
+        written = write(works[0], [answers(work) for work in works], benchmark, together / "report")
     print(f"\n{written.table}\n")
     for note in written.notes:
         print(f"note: {note}")
     return written.page
+
+
+def write(work: Work, outputs: Sequence[Artifact], benchmark: Artifact, out: Path, **settings: Any) -> AnyReport:
+    """The report that goes with the work's recipe: on coherence, or on regret."""
+    if grpo := work.recipe.grpo:
+        from evaluate_metrics.regret_report import write_regret_report
+        from evaluate_metrics.regret_scores import Settings
+
+        return write_regret_report(outputs, benchmark, out, Settings(**{"trained": grpo.losses or None, **settings}))
+    from evaluate_metrics.report import write_report
+
+    return write_report(outputs, benchmark, out, **settings)
 
 
 def compare(works: Sequence[Work]) -> int:
@@ -469,8 +527,9 @@ def compare(works: Sequence[Work]) -> int:
 
 def _announce(work: Work) -> None:
     generation = work.recipe.generation
-    cases = f"{generation.limit} test cases" if generation.limit else "all 80 test cases"
-    items = f", {generation.cells} items of each" if generation.cells else ""
+    unit, item, every = ("test instances", "losses", "") if work.recipe.grpo else ("test cases", "items", "80 ")
+    cases = f"{generation.limit} {unit}" if generation.limit else f"all {every}{unit}"
+    items = f", {generation.cells} {item} of each" if generation.cells else ""
     trained = f", {len(work.jobs)} adapters" if work.jobs else ""
     decoding = "guided" if generation.guided else "free"
     print(f"{work.recipe.name}: {cases}{items}, {decoding} decoding{trained}", flush=True)

@@ -26,8 +26,8 @@ Kind = Literal["dataset", "model"]
 MODEL_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]
 """What a model snapshot needs; no pickle is ever downloaded."""
 
-DATASET_FILES = ["README.md", "*.parquet", "report/*.csv", "report/report.json", "recipe.yaml"]
-"""What a dataset snapshot needs; the last three are the report and the recipe that outputs are published with."""
+DATASET_FILES = ["README.md", "*.parquet", "report/*.csv", "report/report.json", "report/regret.json", "recipe.yaml"]
+"""What a dataset snapshot needs; the last four are the report and the recipe that outputs are published with."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ class Generation:
 
     ``limit`` is the number of cases of the test split, evenly spaced, ``cells`` of the framing-utility items of each;
     null takes all of them. ``elicited`` limits the cases of the train and validation splits whose beliefs are elicited
-    for SFT. ``context`` is the room in tokens for a prompt and its answer, by style or ``task-style``.
+    for SFT. ``context`` is the room in tokens for a prompt and its answer, by style or ``task-style``. Of the tasks
+    with known posteriors ``limit`` counts instances, ``cells`` losses, ``orderings`` the orders of the evidence.
     """
 
     engine: str = "transformers"
@@ -36,6 +37,7 @@ class Generation:
     styles: tuple[str, ...] = ("direct",)
     limit: int | None = None
     cells: int | None = None
+    orderings: int | None = None
     elicited: dict[str, int] = field(default_factory=dict)
     temperature: float = 0.7
     top_p: float = 0.95

@@ -38,7 +38,7 @@ MEANING = {
     "model_revision": "its commit, or `sha256-…` of a local folder's files",
     "adapter": "the PEFT adapter's id, null for the base model",
     "adapter_revision": "its commit or digest, null for the base model",
-    "holdout": "the framing holdout that the adapter was trained with, null for the base model",
+    "holdout": "the framing holdout that the adapter was trained with, null without one",
     "engine": "what generated the text",
     "engine_version": "its version, that of torch, and the dtype; of an endpoint what it tells of itself",
     "task": "elicitation, complete or decidability; of known posteriors config and format, `weather-two_turn`",

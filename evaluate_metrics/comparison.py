@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from builders.errors import UserError
+from evaluate_metrics.regret_report import TABLES as REGRET_TABLES
 from evaluate_metrics.report import TABLES
 
-NUMBERS = ("value", "raw", "floor", "n", "low", "high")
+NUMBERS = ("value", "raw", "floor", "n", "low", "high", "n_base", "n_system")
 TOLERANCE = 1e-9
 """Largest relative, and near zero absolute, difference of two numbers that count as equal."""
 
@@ -61,14 +62,14 @@ class Comparison:
 
 
 def compare_reports(published: Path, recomputed: Path) -> Comparison:
-    """Compares all tables of two reports; a table that only one of them has differs in each of its cells.
+    """Compares all tables of two reports, of either kind; a table that only one has differs in each of its cells.
 
     Raises:
         UserError: one is no report.
     """
     differing: list[Difference] = []
     cells = 0
-    for table in TABLES:
+    for table in dict.fromkeys((*TABLES, *REGRET_TABLES)):
         ours, theirs = (_read(folder / table) for folder in (recomputed, published))
         for row in dict.fromkeys((*theirs, *ours)):
             was, now = theirs.get(row), ours.get(row)

@@ -11,18 +11,20 @@ same runs give the same bytes. The console's table of a system::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from builders.artifacts import Artifact
 from builders.errors import UserError
+from evaluate_metrics.coherence.references import REGRET_UNITS
 from evaluate_metrics.coherence.revealed import COST_SUM
+from evaluate_metrics.estimates import Resampling
 from evaluate_metrics.figures import Drawn
 from evaluate_metrics.pages import aligned, csv_bytes, inline_svg, render_page, write_files
 from evaluate_metrics.record import RECORD as OTHER_RECORD
-from evaluate_metrics.record import digests
+from evaluate_metrics.record import REGRET_RECORD as RECORD
+from evaluate_metrics.record import Record, digests
 from evaluate_metrics.regret_examples import examples
 from evaluate_metrics.regret_figures import FORMAT_WORDS, NAMES, PART_WORDS, THRESHOLDS, regret_figures
 from evaluate_metrics.regret_runs import CONFIGS, DECIDED, load_answers
@@ -39,7 +41,7 @@ from evaluate_metrics.regret_scores import (
 )
 
 TABLES = ("regret.csv", "differences.csv", "counts.csv")
-RECORD, PAGE = "regret.json", "regret.html"
+PAGE = "regret.html"
 FILES = (*TABLES, RECORD, PAGE, *(f"{name}.{kind}" for name in NAMES for kind in ("svg", "png")))
 """Every file that the report may write; those that it does not are removed from an earlier one."""
 
@@ -105,8 +107,10 @@ def write_regret_report(
     scored, not_compared = score_answers(answered, settings)
     notes = (*left_out, *not_compared)
     drawn = regret_figures(scored, settings)
+    resampling = Resampling(settings.n_resamples, next(iter(REGRET_UNITS)), settings.seed)
+    read = digests(benchmark.path), [digests(each.path) for each in outputs]
     files = {
-        RECORD: _record(settings, benchmark, outputs),
+        RECORD: Record(resampling, *read, trained=settings.trained).to_json(),
         "regret.csv": csv_bytes(Score, [score for each in scored for score in each.scores]),
         "differences.csv": csv_bytes(Difference, [each for one in scored for each in one.differences]),
         "counts.csv": csv_bytes(Count, [count for each in scored for count in each.count_rows()]),
@@ -130,20 +134,6 @@ def _line(scored: Scored, values: Sequence[float | None], shown: str) -> tuple[s
 def _changes(scored: Scored) -> list[float | None]:
     found = [scored.difference(measure) for measure in CONSOLE]
     return [None if each is None else each.value for each in found]
-
-
-def _record(settings: Settings, benchmark: Artifact, outputs: Sequence[Artifact]) -> bytes:
-    """What the report was made from, with the digests of every file read."""
-    trained = None if settings.trained is None else [loss / COST_SUM for loss in settings.trained]
-    content = {
-        "n_resamples": settings.n_resamples,
-        "unit": "instance",
-        "seed": settings.seed,
-        "trained_thresholds": trained,
-        "benchmark": digests(benchmark.path),
-        "outputs": [digests(each.path) for each in outputs],
-    }
-    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _page(

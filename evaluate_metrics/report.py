@@ -31,7 +31,7 @@ from evaluate_metrics.floors import REPLICATES
 from evaluate_metrics.pages import aligned, csv_bytes, inline_svg, render_page, write_files
 from evaluate_metrics.paper_figures import paper_figures
 from evaluate_metrics.points import FIGURE_4, PAPER, Point, figure_points, order_models
-from evaluate_metrics.record import RECORD, Record, digests
+from evaluate_metrics.record import RECORD, REGRET_RECORD, Record, digests
 from evaluate_metrics.runs import load_runs
 from evaluate_metrics.scores import DOMAIN_STATUSES, Count, Score, Scored, score_runs
 from evaluate_metrics.systems import System, SystemScore, score_systems
@@ -97,7 +97,7 @@ def write_report(
 
     Raises:
         UserError: there is no run, a run does not belong to the benchmark, two runs claim the same reference beliefs or
-            are the same system, or `out` is no folder.
+            are the same system, or `out` is no folder or holds a report on regret.
     """
     if whose not in WHOSE:
         raise UserError(f"no reference {whose!r}; there are {', '.join(WHOSE)}")
@@ -107,6 +107,8 @@ def write_report(
         raise UserError(f"{n_resamples} bootstrap resamples; give at least 1")
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder as --out")
+    if (out / REGRET_RECORD).exists():
+        raise UserError(f"{out}: holds a report on regret, with a counts.csv of its own; choose another --out")
     resampling = Resampling(n_resamples, unit, seed)
     outputs = sorted(outputs, key=lambda each: (each.id, each.revision, str(each.path)))
     scored = score_runs(load_runs(outputs, benchmark), resampling, whose)
@@ -116,7 +118,7 @@ def write_report(
     drawn = figures([each for each in scored if id(each) not in pooled]) | paper_figures(points, systems)
     notes = (*merge_notes(scored, pooled), *left_out, *(note for system in systems for note in system.notes))
     plotted = [point for its in points.values() for point in its]
-    record = Record(resampling, whose, digests(benchmark.path), [digests(each.path) for each in outputs])
+    record = Record(resampling, digests(benchmark.path), [digests(each.path) for each in outputs], whose)
     files = {
         RECORD: record.to_json(),
         "measures.csv": csv_bytes(Score, [score for each in scored for score in each.scores]),

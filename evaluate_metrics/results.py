@@ -61,7 +61,7 @@ def adapter_results(
     rows = _overall(measures, run_config, split)
     results, entries = [], []
     for name in MEASURES:
-        value = _number(rows[name], "value") if name in rows else None
+        value = read_number(rows[name], "value") if name in rows else None
         if value is None:
             continue
         row = rows[name]
@@ -87,7 +87,7 @@ def adapter_results(
                 task_id=f"{row['task']}_{name}",
                 value=round(value, DIGITS),
                 dataset_revision=dataset_revision,
-                notes=f"{setting}, {split} split, {_certainty(row)}",
+                notes=f"{setting}, {split} split, {certainty(row)}",
             )
         )
     return results, entries
@@ -114,8 +114,8 @@ def _config(name: str, split: str) -> str:
     return name.rpartition(":")[2].removesuffix(f"/{split}")
 
 
-def _number(row: Row, column: str) -> float | None:
-    """A number of ``measures.csv``; None for what could not be computed.
+def read_number(row: Row, column: str) -> float | None:
+    """A number of a report's table; None for what could not be computed.
 
     Raises:
         UserError: it is no number.
@@ -127,9 +127,14 @@ def _number(row: Row, column: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _certainty(row: Row) -> str:
-    low, high = _number(row, "low"), _number(row, "high")
-    n = f"n = {int(_number(row, 'n') or 0):,}"
+def certainty(row: Row) -> str:
+    """What a value rests on, in words: the answers, and the 95% interval where it has one.
+
+    Raises:
+        UserError: one of the numbers is none.
+    """
+    low, high = read_number(row, "low"), read_number(row, "high")
+    n = f"n = {int(read_number(row, 'n') or 0):,}"
     return n if low is None or high is None else f"{n}, 95% interval {low:.{DIGITS}f} to {high:.{DIGITS}f}"
 
 

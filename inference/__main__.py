@@ -10,12 +10,10 @@ from builders.artifacts import Artifact, resolve
 from builders.cli import run as run_command
 from builders.errors import UserError
 from builders.remote import local_folder
-from builders.schema import POSTERIOR_TASKS
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter, read_adapter
 from inference.engines import add_engine_options, chosen_settings, load_engine, model_artifact
-from inference.generate import Rows, Run, generate, prompt_rows
-from inference.posterior import read_beliefs, with_first_turns
+from inference.generate import Run, generate, gone_on, prompt_rows
 from inference.requests import Engine, Sampling
 from inference.resample import PROMPTS
 from inference.route import System, route
@@ -127,18 +125,9 @@ def _generate(a: argparse.Namespace) -> Path:
     adapter = read_adapter(resolve(a.adapter, "model"), model) if a.adapter is not None else None
     run = dataclasses.replace(run, adapter=adapter)
     with local_folder(a.out) as out:
-        if run.task in POSTERIOR_TASKS and run.task.endswith("two_turn"):
-            rows = _second_turns(run, rows, a, model, out)
+        rows = gone_on(run, rows, resolve(a.benchmark, "dataset"), model, out)
         engine = load_engine(settings, model, adapter, run.sampling, run.guided)
         return generate(run, rows, model, engine, out)
-
-
-def _second_turns(run: Run, rows: Rows, a: argparse.Namespace, model: Artifact, out: Path) -> Rows:
-    """The rows of a two-turn run after the beliefs that the same model and adapter gave in ``out``."""
-    first = dataclasses.replace(run, task=run.task.replace("two_turn", "belief"))
-    adapter = run.adapter.revision if run.adapter else None
-    beliefs = read_beliefs(out, first.config, run.split, model, adapter)
-    return with_first_turns([dict(row) for row in rows], beliefs, resolve(a.benchmark, "dataset"), run.split)
 
 
 def _route(a: argparse.Namespace) -> Path:

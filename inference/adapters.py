@@ -1,8 +1,10 @@
 """A LoRA adapter on its base model: read and checked as somebody else's file, then put in place.
 
-An adapter is a folder in PEFT form. One of this project's training has ``run.json`` beside the weights::
+An adapter is a folder in PEFT form. One of this project's training has ``run.json`` beside the weights, after SFT and
+after GRPO::
 
     {"task": "complete", "style": "cot", "holdout": "full-hedge", "model": "org/name", "model_revision": "5f0c...", ...}
+    {"task": "weather", "intervention": "belief", "losses": [2, 4], "model": "org/name", "model_revision": ...}
 
 From it come the run's name and the check that the base is the one that was trained on, to the commit. Anybody else's
 adapter works too; its base is then checked as far as ``adapter_config.json`` names it.
@@ -22,7 +24,9 @@ from typing import Any
 from builders.artifacts import Artifact
 from builders.errors import UserError
 from builders.holdouts import HOLDOUTS
-from builders.schema import TASKS
+from builders.posterior.interventions import INTERVENTIONS, training_name
+from builders.posterior.losses import LOSSES
+from builders.schema import POSTERIOR, TASKS
 from builders.styles import STYLES
 
 CONFIG, WEIGHTS, RUN = "adapter_config.json", "adapter_model.safetensors", "run.json"
@@ -30,14 +34,19 @@ MAX_RANK = 64
 FOREIGN_CODE = ("megatron_config", "alora_invocation_tokens", "arrow_config")
 """Settings with which PEFT imports a module named in the file, or needs more than the layers that were put in place."""
 
+TUNED: dict[str, tuple[str, ...]] = {"task": TASKS, "style": STYLES, "holdout": tuple(each.name for each in HOLDOUTS)}
+REWARDED: dict[str, tuple[str, ...]] = {"task": tuple(POSTERIOR), "intervention": INTERVENTIONS}
+"""What run.json says after SFT and after GRPO, and the words that it may have there."""
+
 PROBE = "Estimate the probability that the event occurs, weigh the costs of both errors, and decide."
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """A checked adapter: what it is, and the task, style and framing holdout of its training where it tells them.
+    """A checked adapter: what it is, and what it was trained for where it tells that.
 
-    ``reference`` leads to the same files on another machine.
+    SFT has a task, a style and a framing holdout; GRPO a task of known posteriors, an intervention, and the ``cost_fp``
+    of the losses that it was restricted to. ``reference`` leads to the same files on another machine.
     """
 
     id: str
@@ -46,6 +55,8 @@ class Adapter:
     task: str | None = None
     style: str | None = None
     holdout: str | None = None
+    intervention: str | None = None
+    losses: tuple[int, ...] = ()
     reference: str = field(default="", compare=False)
 
     @property
@@ -53,9 +64,29 @@ class Adapter:
         """Where it was read from."""
         return Artifact(self.id, self.path, self.revision, self.reference)
 
+    @property
+    def rewarded(self) -> str | None:
+        """The name of its training after GRPO, ``weather-belief`` for instance; None otherwise."""
+        if self.task is None or self.intervention is None:
+            return None
+        return training_name(self.task, self.intervention, self.losses)
+
+    @property
+    def training(self) -> str | None:
+        """What it was trained for, in words; None where nothing tells that."""
+        if self.rewarded is not None:
+            return f"{self.rewarded} adapter"
+        return None if self.holdout is None else f"{self.style} {self.task} adapter of {self.holdout}"
+
     def config(self, task: str, style: str, guided: bool) -> str:
-        """The config name of a run with this adapter, e.g. ``sft-cot-complete-full-hedge`` or ``...-elicitation``."""
+        """The config name of a run with this adapter: its training, then style and task, after SFT where they differ.
+
+        E.g. ``sft-cot-complete-full-hedge``, with its beliefs in ``sft-cot-complete-full-hedge-elicitation``, or
+        ``grpo-weather-belief-cot-weather-two_turn``.
+        """
         mode = "guided-" if guided else ""
+        if self.rewarded is not None:
+            return f"grpo-{mode}{self.rewarded}-{style}-{task}"
         if self.holdout is None:
             name = re.sub(r"[^\w.-]", "_", self.id.rpartition("/")[2], flags=re.ASCII)
             return f"adapter-{mode}{name}-{style}-{task}"
@@ -75,11 +106,10 @@ def read_adapter(artifact: Artifact, base: Artifact) -> Adapter:
     check_form(artifact.path, config)
     if (artifact.path / RUN).is_file():
         run = read_json(artifact.path / RUN)
-        _check_run(artifact.path, run)
+        trained = _read_training(artifact.path, run)
         found = {"model": (run["model"], base.id), "revision": (run["model_revision"], base.revision)}
         _refuse_other_base(artifact.path, found)
-        trained = (run["task"], run["style"], run["holdout"])
-        return Adapter(artifact.id, artifact.path, artifact.revision, *trained, artifact.reference)
+        return Adapter(artifact.id, artifact.path, artifact.revision, **trained, reference=artifact.reference)
     _check_named_base(artifact.path, config, base)
     return Adapter(artifact.id, artifact.path, artifact.revision, reference=artifact.reference)
 
@@ -126,15 +156,32 @@ def check_form(folder: Path, config: Mapping[str, Any]) -> None:
         raise UserError(f"{folder}: {CONFIG} sets {used[0]}, which is not supported; give a plain LoRA adapter")
 
 
-def _check_run(folder: Path, run: Mapping[str, Any]) -> None:
-    """The words of run.json become the name of a folder: only known ones may."""
-    known = {"task": TASKS, "style": STYLES, "holdout": tuple(each.name for each in HOLDOUTS)}
-    for name, values in known.items():
+def _read_training(folder: Path, run: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json says of the training, as fields of an adapter.
+
+    Its words become the name of a folder: only known ones may.
+    """
+    rewarded = "intervention" in run
+    for name, values in (REWARDED if rewarded else TUNED).items():
         if run.get(name) not in values:
             raise UserError(f"{folder / RUN}: {name} is {run.get(name)!r}; it must be one of {', '.join(values)}")
     for name in ("model", "model_revision"):
         if not isinstance(run.get(name), str):
             raise UserError(f"{folder / RUN}: {name} is {run.get(name)!r}; it must name the base model's")
+    if not rewarded:
+        return {name: run[name] for name in TUNED}
+    losses: Any = run.get("losses")
+    if not _are_losses(losses):
+        known = ", ".join(str(loss.fp) for loss in LOSSES)
+        raise UserError(f"{folder / RUN}: losses is {losses!r:.80}; it must be a list of {known}, each once, in order")
+    return {name: run[name] for name in REWARDED} | {"losses": tuple(losses)}
+
+
+def _are_losses(value: Any) -> bool:
+    """Whether these are losses by cost_fp, each once and in order; true and 1.0 are no 1."""
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        return False
+    return value == [loss.fp for loss in LOSSES if loss.fp in value]
 
 
 def _refuse_other_base(folder: Path, found: Mapping[str, tuple[str, str]]) -> None:

@@ -19,18 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from builders.artifacts import Artifact, load_rows
-from builders.benchmark import size_category
 from builders.errors import UserError
-from builders.folders import Written, write_card, write_parquet
-from builders.locks import locked
+from builders.folders import write_parquet
 from builders.outputs import RESAMPLE
-from builders.repos import BENCHMARK, METRIC, ORG, outputs_name
-from builders.schema import MEANING, OUTPUTS, POSTERIOR_TASKS, ROUTED, SPLITS, TASKS
+from builders.schema import OUTPUTS, POSTERIOR_TASKS, SPLITS, TASKS
 from builders.styles import MAX_TOKENS
 from inference.adapters import Adapter
+from inference.card import check_out, write_outputs_card
 from inference.grammar import answer_grammar
 from inference.journal import Journal, open_journal
-from inference.posterior import posterior_rows
+from inference.posterior import posterior_rows, read_beliefs, with_first_turns
 from inference.requests import Engine, Request, Sampling, request_seed
 from inference.resample import resample_rows
 
@@ -134,6 +132,20 @@ def prompt_rows(benchmark: Artifact, run: Run) -> Rows:
     return rows if run.resample is None else resample_rows(rows, run.resample)
 
 
+def gone_on(run: Run, rows: Rows, benchmark: Artifact, model: Artifact, out: Path) -> Rows:
+    """The rows of a run; of a two-turn run after the beliefs that the same model and adapter gave in ``out``.
+
+    Raises:
+        UserError: the beliefs are not there, or another model's.
+    """
+    if run.task not in POSTERIOR_TASKS or not run.task.endswith("two_turn"):
+        return rows
+    first = dataclasses.replace(run, task=run.task.replace("two_turn", "belief"))
+    adapter = run.adapter.revision if run.adapter else None
+    beliefs = read_beliefs(out, first.config, run.split, model, adapter)
+    return with_first_turns([dict(row) for row in rows], beliefs, benchmark, run.split)
+
+
 def generate(run: Run, rows: Rows, model: Artifact, engine: Engine, out: Path) -> Path:
     """Answers the prompts of the rows, going on where an earlier process stopped; returns the parquet file.
 
@@ -172,20 +184,6 @@ def answered(run: Run, rows: Rows, model: Artifact, engine: Engine, out: Path) -
         _report_journal(journal, config)
         _answer(rows, run, engine, journal, config)
         yield (_output(row, run, identity, engine.hidden, journal) for row in _read(rows, ASKED))
-
-
-def check_out(out: Path) -> None:
-    """The card of an outputs folder is made of the parquet files in it: they must all be outputs, or routed.
-
-    Raises:
-        UserError: names a file that is neither.
-    """
-    import pyarrow.parquet as pq
-
-    for path in sorted(out.glob("*/*.parquet")):
-        names = set(pq.read_schema(path).names)
-        if not (names >= set(OUTPUTS) or names >= set(ROUTED)):
-            raise UserError(f"{out}: holds {path.relative_to(out)}, which is not an outputs file; choose another --out")
 
 
 def _report_journal(journal: Journal, config: str) -> None:
@@ -278,61 +276,3 @@ def check_run(run: Run) -> None:
         raise UserError(f"top-p is {sampling.top_p}; give a mass above 0 and at most 1")
     if sampling.max_tokens < 1:
         raise UserError(f"the budget is {sampling.max_tokens} new tokens; give at least 1")
-
-
-def write_outputs_card(out: Path) -> None:
-    """(Re)writes the card of an outputs folder from the parquet files that are in it.
-
-    Processes with different runs may share a folder: one at a time, so that the last card names them all.
-    """
-    with locked(out / ".journal" / "card.lock"):
-        _write_outputs_card(out)
-
-
-def _write_outputs_card(out: Path) -> None:
-    from huggingface_hub import DatasetCardData
-
-    found = [_described(out, path) for path in sorted(out.glob("*/*.parquet"))]
-    files, runs = [file for file, _ in found], [run for _, run in found]
-    routed = [run for run in runs if "route" in run]
-    answers = [run for run in runs if "route" not in run]
-    models = sorted({run["model"] for run in runs})
-    data = DatasetCardData(
-        pretty_name=f"Coherent Decisions outputs of {', '.join(models)}",
-        language=["en"],
-        license="apache-2.0",
-        size_categories=[size_category(files)],
-        task_categories=["text-generation"],
-        source_datasets=[f"{ORG}/{BENCHMARK}"],
-        tags=["coherent-decisions", "model-outputs", "decision-making"],
-    )
-    write_card(
-        out, "outputs", {run["config"]: ROUTED if "route" in run else OUTPUTS for run in runs}, files, data,
-        runs=answers, routed=routed, models=models, meaning=MEANING, columns=list(OUTPUTS), routed_columns=list(ROUTED),
-        first=(answers + routed)[0], scored=next(filter(_is_scored, answers), None), seeds=_base_seeds(answers),
-        load_id=f"{ORG}/{outputs_name(models[0])}", benchmark_id=f"{ORG}/{BENCHMARK}", metric_id=f"{ORG}/{METRIC}",
-    )  # fmt: skip
-
-
-def _described(out: Path, path: Path) -> tuple[Written, dict[str, Any]]:
-    """A run's file, and the run: config, split, number of rows, and the first row for what all rows share."""
-    import pyarrow.parquet as pq
-
-    table = pq.ParquetFile(path).metadata
-    first = next(pq.ParquetFile(path).iter_batches(1)).to_pylist()[0]
-    config, split = path.parent.name, path.name.split("-")[0]
-    num_bytes = sum(table.row_group(i).total_byte_size for i in range(table.num_row_groups))
-    place = path.relative_to(out).as_posix()
-    written = Written(config, split, place, table.num_rows, num_bytes, path.stat().st_size)
-    return written, {**first, "config": config, "split": split, "rows": table.num_rows}
-
-
-def _is_scored(run: Mapping[str, Any]) -> bool:
-    """Whether the metric scores a run by itself: a decision run that is no second draw."""
-    return run["task"] != "elicitation" and not run["config"].endswith(RESAMPLE)
-
-
-def _base_seeds(runs: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The base seeds of the runs but for those of second draws; xor undoes itself."""
-    first_draws = (run for run in runs if not run["config"].endswith(RESAMPLE) and run["seed"] is not None)
-    return sorted({request_seed(run["item_id"], run["seed"]) for run in first_draws})

@@ -1,4 +1,4 @@
-"""The runs that a recipe's ``generation`` settings make: the base model's, and an adapter's."""
+"""The runs that a recipe's ``generation`` settings make: the base model's, and an adapter's; of P1 and of P2."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from builders.generation import Generation
+from builders.schema import FORMATS
 from builders.styles import ELICITED_WITH
 from inference.generate import Run
 from inference.requests import Sampling
@@ -35,3 +36,11 @@ def adapted_runs(generation: Generation, task: str, style: str) -> tuple[Run, Ru
     """An adapter's answers to its own task, free, once, and the second draw for its noise floor (P1 Appendix A)."""
     run = dataclasses.replace(planned_run(generation, task, style), guided=False, repetitions=(1,))
     return run, run.resampled(PROMPTS)
+
+
+def posterior_runs(generation: Generation, tasks: Sequence[str]) -> Iterator[Run]:
+    """The three formats of each task with known posteriors: beliefs first, since second turns go on from them."""
+    orderings = () if generation.orderings is None else tuple(range(1, generation.orderings + 1))
+    for task in tasks:
+        for form in FORMATS:
+            yield dataclasses.replace(planned_run(generation, f"{task}-{form}", "cot"), repetitions=orderings)

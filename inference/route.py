@@ -29,7 +29,8 @@ from builders.schema import ROUTED
 from evaluate_metrics.coherence.parsing import decidability_fields, parse
 from inference.adapters import RUN, Adapter, is_adapter, read_adapter
 from inference.answers import Answers, read_answers, split_reference
-from inference.generate import Row, Run, answered, check_out, check_run, write_outputs_card
+from inference.card import check_out, write_outputs_card
+from inference.generate import Row, Run, answered, check_run
 from inference.requests import Engine, Sampling
 
 Route = Literal["terminated", "forwarded", "unreadable"]
@@ -128,7 +129,7 @@ def from_adapter(
     _check_base(str(model.path), (model.id, model.revision), gate)
     adapter = read_adapter(resolve(reference, "model"), model)
     if (adapter.style, adapter.task, adapter.holdout) != (run.style, run.task, gate.holdout):
-        found = f"{adapter.style} {adapter.task} adapter of {adapter.holdout}" if adapter.holdout else f"has no {RUN}"
+        found = adapter.training or f"has no {RUN}"
         raise UserError(f"{adapter.path}: {found}; the gate needs the cot complete adapter of {gate.holdout}")
     rows = [step.prompt for step in steps if step.prompt]
     run = dataclasses.replace(run, adapter=adapter)

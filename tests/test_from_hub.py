@@ -41,6 +41,7 @@ REPOS = {
     "acme/tiny-llama-complete-direct-full-hedge": "model",
     "acme/tiny-llama-decidability-direct-full-hedge": "model",
     "acme/posterior-decisions": "dataset",
+    "acme/posterior-decisions-outputs-tiny-llama": "dataset",
 }
 OUTPUTS, ADAPTER = list(REPOS)[2], list(REPOS)[4]
 ELSEWHERE = (
@@ -96,9 +97,19 @@ def published(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         command(hub.environment, "reproduce.py", "--recipe", recipe, "--train", "full-hedge", "--out", run)
         command(hub.environment, "-m", "evaluate_metrics", "space", "--out", space)
         command(hub.environment, "-m", "builders", "posterior", "--configs", "weather", "--out", known)
-        said = command(hub.environment, "push_to_hub.py", run, space, known, "--org", "acme", "--tag", TAG)
-        assert "published: 7 repos, 7 with something to commit" in said and hub.token not in said
+        answer_known(hub, known, folder / "known" / "outputs")
+        folders = run, space, known, folder / "known"
+        said = command(hub.environment, "push_to_hub.py", *folders, "--org", "acme", "--tag", TAG)
+        assert "published: 8 repos, 8 with something to commit" in said and hub.token not in said
         yield Published(hub, recipe, run)
+
+
+def answer_known(hub: Hub, benchmark: Path, out: Path) -> None:
+    """The base model's beliefs and decisions on two forecasts."""
+    which = ["--model", BASE, "--benchmark", benchmark, "--style", "cot", "--limit", "2", "--cells", "3"]
+    how = ["--guided", "--dtype", "float32", "--max-tokens", "64", "--out", out]
+    for form in ("belief", "independent"):
+        command(hub.environment, "-m", "inference", "generate", "--task", f"weather-{form}", *which, *how)
 
 
 def test_every_repo_is_there_tagged_and_linked(published: Published) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,20 +11,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from huggingface_hub import HfApi
+import yaml
+from huggingface_hub import HfApi, ModelCard
 
-from builders.artifacts import Artifact
+from builders.artifacts import Artifact, resolve
+from builders.errors import UserError
 from builders.folders import write_parquet
 from builders.hub.files import MAX_FILE_BYTES
 from builders.schema import BENCHMARK
+from evaluate_metrics.regret_report import write_regret_report
+from evaluate_metrics.regret_scores import Settings
+from inference.card import write_outputs_card
+from push_to_hub import gather, more_checks
+from tests.evaluate_metrics.regret_tiny import contrary, deluded, write_tiny
 from tests.hub.running import Hub, running_hub
 
 ROOT = Path(__file__).parents[1]
+REWARDED = {"task": "weather", "intervention": "belief", "losses": [], "model": "tiny/agent", "model_revision": "r0"}
+ADAPTER_CARD = "---\nlicense: other\n---\n# An adapter of `org/posterior-decisions`, `org/agent-weather-belief`\n"
 ID = "acme/coherent-decisions"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+def running(hf_caches: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """After the caches, which go offline: the Hub on loopback takes that back."""
     with running_hub(tmp_path_factory.mktemp("hub")) as hub:
         yield hub
 
@@ -145,6 +156,96 @@ def test_a_users_mistake_is_one_line(arguments: list[str], message: str, hub: Hu
     shutil.copytree(folder, folder.parent / "other")
     code, _, err = push(hub, *(each.format(folder=folder) for each in arguments))
     assert (code, len(err.splitlines())) == (2, 1) and message in err
+
+
+# --- A run on known posteriors ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(hf_caches: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on known posteriors: answers of a base model and an adapter, the adapter, the report."""
+    run = tmp_path_factory.mktemp("known") / "run"
+    tiny = write_tiny(run.parent / "benchmark")
+    tiny.system(run / "outputs", deluded)
+    tiny.system(run / "outputs", contrary, "weather-belief")
+    write_outputs_card(run / "outputs")
+    write_regret_report([resolve(str(run / "outputs"), "dataset")], tiny.artifact, run / "report", Settings(20))
+    (run / "recipe.yaml").write_text("model: tiny/agent\n")
+    adapter = run / "adapters" / "weather-belief"
+    adapter.mkdir(parents=True)
+    (adapter / "run.json").write_text(json.dumps(REWARDED))
+    (adapter / "README.md").write_text(ADAPTER_CARD)
+    for name in ("adapter_config.json", "training-log.csv", "reward.png", "adapter_model.safetensors"):
+        (adapter / name).write_bytes(b"")
+    return run
+
+
+@pytest.fixture
+def known(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to be damaged."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def test_a_run_on_known_posteriors_is_outputs_with_their_report_and_an_adapter_with_its_results(known: Path) -> None:
+    outputs, adapter = gather([known], "acme")
+    assert (outputs.repo_id, adapter.repo_id) == ("acme/posterior-decisions-outputs-agent", "acme/agent-weather-belief")
+    assert {"recipe.yaml", "report/regret.csv", "report/regret.json", "report/regret.html"} <= outputs.files.keys()
+    assert more_checks()["outputs"](outputs) == "the report is of these answers"
+    data = ModelCard(adapter.content("README.md").decode()).data
+    found = {each.metric_name: each for each in data.eval_results or ()}
+    assert len(found) == 12 and data.model_name == "agent-weather-belief"
+    result = found["belief loss, two-turn"]
+    assert (result.dataset_type, result.dataset_config, result.metric_type, result.metric_config) == (
+        "acme/posterior-decisions", "weather", "acme/coherence", "regret",
+    )  # fmt: skip
+    # The agent of this adapter believes what is right, and does the contrary.
+    assert result.metric_value == 0 and found["total regret, two-turn"].metric_value > 0
+    assert found["total regret, independent"].metric_value == found["optimisation residual, independent"].metric_value
+    entries = yaml.safe_load(adapter.content(".eval_results/posterior-decisions.yaml"))
+    assert len(entries) == 12 and {each["dataset"]["id"] for each in entries} == {"acme/posterior-decisions"}
+    assert ".eval_results/coherent-decisions.yaml" not in adapter.files
+    assert "`acme/posterior-decisions`, `acme/agent-weather-belief`" in adapter.content("README.md").decode()
+
+
+def test_outputs_on_known_posteriors_pass_every_check_of_the_command(hub: Hub, known: Path) -> None:
+    code, out, err = push(hub, known / "outputs", "--dry-run")
+    assert code == 0, err
+    assert out.startswith(f"dataset acme/posterior-decisions-outputs-agent  (outputs in {known / 'outputs'})\n")
+    assert "; the report is of these answers\n" in out and "    + recipe.yaml  " in out
+
+
+def test_without_a_report_nothing_is_claimed(known: Path) -> None:
+    shutil.rmtree(known / "report")
+    outputs, adapter = gather([known], "acme")
+    assert adapter.notes == ("no evaluation results: it is not in a run's folder with a report",)
+    assert adapter.content("README.md").decode() == ADAPTER_CARD.replace("org/", "acme/")
+    assert more_checks()["outputs"](outputs).startswith("no report beside them")
+
+
+def answer_otherwise(run: Path) -> None:
+    shutil.rmtree(run / "outputs" / "base-cot-weather-belief")
+
+
+def rename(run: Path) -> None:
+    (run / "adapters" / "weather-belief").rename(run / "adapters" / "other")
+
+
+def retask(run: Path) -> None:
+    (run / "adapters" / "weather-belief" / "run.json").write_text(json.dumps({**REWARDED, "task": "clinical"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (answer_otherwise, r"report: was made from other answers than those in .*base-cot-weather-belief/test-"),
+        (rename, "no system 'other' in the table; there are base, weather-belief"),
+        (retask, "the system 'weather-belief' has no decisions on clinical, split test"),
+    ],
+)
+def test_results_that_are_not_the_adapters_are_refused(damage: Damage, message: str, known: Path) -> None:
+    damage(known)
+    with pytest.raises(UserError, match=message):
+        gather([known], "acme")
 
 
 def test_two_pushes_at_once_are_one_after_the_other_or_one_is_refused(hub: Hub, folder: Path) -> None:

@@ -41,6 +41,14 @@ training:
     max_steps: {{direct: 2, cot: 2}}, batch_size: 2, accumulation: 1, loss: completion, gradient_checkpointing: false,
     eval_steps: 2, eval_rows: 2, save_steps: 1, fast: true}}
 """
+KNOWN = """\
+model: {model}
+generation:
+  {{guided: true, dtype: float32, batch_size: 16, limit: 2, cells: 2, orderings: 1, max_tokens: {{cot: 200}}}}
+grpo:
+  {{tasks: [weather], dtype: float32, max_steps: {{weather: 1}}, batch_size: 8, accumulation: 1, eval_rows: 2,
+    max_tokens: 8, gradient_checkpointing: false, thresholds: "0.2,0.4"}}
+"""
 RUNS = ("elicitation", "complete", "decidability")
 
 
@@ -126,6 +134,33 @@ def test_adapters_are_trained_once_and_answer(model_folder: Path, hf_caches: dic
     assert text.count("already trained") == 2 and written(out / "adapters") == before
 
 
+def test_known_posteriors_are_answered_trained_on_and_answered_again(
+    model_folder: Path, hf_caches: dict[str, str], tmp_path: Path
+) -> None:
+    recipe, out = tmp_path / "tiny-posterior.yaml", tmp_path / "out"
+    recipe.write_text(KNOWN.format(model=model_folder))
+    arguments = ["--recipe", recipe, "--train", "sequential", "--out", out]
+    code, text, err = finish(start(hf_caches, *arguments))
+    assert code == 0, err
+    assert "tiny-posterior: 2 test instances, 2 losses of each, guided decoding, 1 adapters" in text
+    assert {path.name for path in (out / "adapters").iterdir()} == {"tiny-posterior-weather-sequential-t24"}
+    forms = {"belief": 2, "independent": 4, "two_turn": 4}
+    trained = "grpo-guided-weather-sequential-t24-cot-weather"
+    bases = [f"base-guided-cot-{task}" for task in ("synthetic", "weather", "clinical")]
+    for system in (*bases, trained):
+        for form, prompts in forms.items():
+            assert pq.read_metadata(out / f"outputs/{system}-{form}/test-00000-of-00001.parquet").num_rows == prompts
+    assert re.search(r"tiny-posterior-weather-sequential-t24 \(guided\) +weather +two-turn +4 ", text)
+    assert (out / "report/regret.html").is_file() and (out / "report/differences.csv").is_file()
+    assert "held_out_thresholds" in (out / "report/regret.csv").read_text()
+
+    code, text, err = finish(start(hf_caches, "status", *arguments))
+    assert code == 0 and text.splitlines()[-1] == "13 done", text
+    before = written(out)
+    code, text, err = finish(start(hf_caches, *arguments))
+    assert code == 0 and "already trained" in text and written(out) == before
+
+
 def test_status_says_how_far_everything_is(recipe: Path, hf_caches: dict[str, str], tmp_path: Path) -> None:
     arguments = ["status", "--recipe", recipe, "--train", "full-hedge", "--out", tmp_path]
     code, out, err = finish(start(hf_caches, *arguments))
@@ -168,6 +203,14 @@ def test_an_endpoint_is_measured_by_its_name(benchmark: Artifact, hf_caches: dic
         (
             ["--train", "full-hedge", "--limit", "1", "--benchmark", "{benchmark}"],
             "--resample 200: 40 prompts of seen and 0 of held-out domains",
+        ),
+        (
+            ["--recipe", "smollm2-135m-cpu", "qwen3-8b-posterior"],
+            "these recipes are of two benchmarks; give those of one",
+        ),
+        (
+            ["--recipe", "qwen3-8b-posterior", "--train", "full-hedge"],
+            "no intervention 'full-hedge'; there are belief, decision, separate, sequential",
         ),
         (["--train", "full-moon"], "no framing holdout 'full-moon'; there are full-protective, full-hedge"),
     ],

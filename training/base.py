@@ -14,7 +14,7 @@ from typing import Any
 
 from builders.artifacts import Artifact
 from builders.errors import UserError
-from training.recipe import Recipe, Training
+from training.recipe import Optimisation, Recipe
 from training.targets import LANGUAGE_TOWER
 
 
@@ -57,7 +57,7 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def load_base(folder: Path, training: Training) -> Any:
+def load_base(folder: Path, training: Optimisation) -> Any:
     """The frozen base, quantised if the recipe says so.
 
     Raises:
@@ -94,7 +94,7 @@ def load_base(folder: Path, training: Training) -> Any:
     return model
 
 
-def _quantization(training: Training) -> Any:
+def _quantization(training: Optimisation) -> Any:
     if training.quantization == "none":
         return None
     import torch
@@ -114,7 +114,7 @@ def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def lora_settings(training: Training) -> Any:
+def lora_settings(training: Optimisation) -> Any:
     """P1's adapter: rank 16, alpha 32, dropout 0.05, no bias, on the language tower alone."""
     from peft import LoraConfig
 

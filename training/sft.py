@@ -8,33 +8,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
-import shutil
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from builders.artifacts import Artifact, folder_digest, load_rows
 from builders.errors import UserError
-from builders.hardware import fast_dtype
 from builders.holdouts import holdout
-from builders.locks import locked
 from builders.sft import whose_beliefs
-from training.adapter import FILES, WEIGHTS, write_adapter
+from training.adapter import write_adapter
 from training.base import check_libraries, load_base, load_tokenizer, lora_settings, named_base
-from training.fingerprint import check, claim, versions
+from training.fingerprint import versions
 from training.recipe import Recipe, Training
+from training.sft_form import sft_form
 from training.targets import check_adapted, matched_modules
 from training.tokens import tokenize_rows
+from training.workspace import EXPORT, begin, evenly, for_this_machine, with_workspace, workspace
 
 TASKS, STYLES = ("complete", "decidability"), ("direct", "cot")
 SPLITS = ("train", "validation")
-FINGERPRINT, EXPORT = "fingerprint.json", "export"
 
 
 @dataclass(frozen=True)
@@ -79,19 +75,10 @@ def train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path) -
     """
     check_job(job)
     check_libraries()
-    recipe = for_this_machine(recipe)
+    recipe = dataclasses.replace(recipe, training=for_this_machine(recipe.training))
     _check_beliefs(data, base)
     settings = describe(job, recipe, data, base)
-    with _workspace(out) as folder:
-        check(folder / FINGERPRINT, settings)
-        if (folder / FINGERPRINT).is_file() and (out / WEIGHTS).is_file():
-            print(f"{out}: already trained")
-        else:
-            _refuse_foreign(out, folder)
-            _train(job, recipe, data, base, out, settings)
-        for leftover in (*folder.glob("checkpoint-*"), folder / EXPORT):
-            shutil.rmtree(leftover, ignore_errors=True)
-    return out
+    return with_workspace(out, settings, lambda: _train(job, recipe, data, base, out, settings))
 
 
 def _check_beliefs(data: Artifact, base: Artifact) -> None:
@@ -104,34 +91,6 @@ def _check_beliefs(data: Artifact, base: Artifact) -> None:
             f"{data.path}: holds the beliefs of {owner[0]} ({owner[1]}), the base model is {base.id} "
             f"({base.revision}); elicit the base model's own and build its sets"
         )
-
-
-def for_this_machine(recipe: Recipe) -> Recipe:
-    """The recipe with the dtype that ``auto`` stands for here: an adapter of another is another run's."""
-    if recipe.training.dtype != "auto":
-        return recipe
-    return dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, dtype=fast_dtype()))
-
-
-@contextlib.contextmanager
-def _workspace(out: Path) -> Iterator[Path]:
-    """``OUT/.training``, for this process alone; gone again if no training began in it."""
-    new, folder = not out.exists(), out / ".training"
-    with locked(folder / "lock", f"{out}: another process is training here"):
-        try:
-            yield folder
-        finally:
-            if not (folder / FINGERPRINT).is_file():
-                shutil.rmtree(folder)
-                if new and not any(out.iterdir()):
-                    out.rmdir()
-
-
-def _refuse_foreign(out: Path, folder: Path) -> None:
-    """Refuses to write over files that are not of an earlier try of this run."""
-    there = [name for name in FILES if (out / name).exists()]
-    if there and not (folder / FINGERPRINT).is_file():
-        raise UserError(f"{out}: holds a {there[0]} that is not of this training; choose another --out")
 
 
 def describe(job: Job, recipe: Recipe, data: Artifact, base: Artifact) -> dict[str, Any]:
@@ -159,7 +118,7 @@ def _train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path, 
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     from training.trainer import make_trainer
 
-    training, folder = recipe.training, out / ".training"
+    training, folder = recipe.training, workspace(out)
     tokenizer = load_tokenizer(base.path)
     tokens = _tokens(job, training, data, tokenizer)
     model = load_base(base.path, training)
@@ -167,9 +126,7 @@ def _train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path, 
     steps = training.steps(job.task, job.style)
     trainer = make_trainer(model, tokenizer, *tokens, training, steps, lora_settings(training), folder)
     check_adapted(trainer.model, modules)
-    claim(folder / FINGERPRINT, settings)
-    resumed = latest_checkpoint(folder)
-    print(f"  {len(modules)} modules adapted; {f'resuming from {resumed.name}' if resumed else 'starting'}", flush=True)
+    resumed = begin(out, settings, len(modules))
     start = time.monotonic()
     trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     measured = {
@@ -179,7 +136,8 @@ def _train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path, 
         "resumed_from": resumed.name if resumed else None,
         "rows": dict(zip(SPLITS, map(len, tokens), strict=True)),
     }
-    write_adapter(out, folder / EXPORT, trainer, job.config, named_base(recipe, base), settings | measured)
+    described = sft_form(job.config, named_base(recipe, base), settings | measured)
+    write_adapter(out, folder / EXPORT, trainer, described)
 
 
 def _tokens(job: Job, training: Training, data: Artifact, tokenizer: Any) -> tuple[Any, Any]:
@@ -192,21 +150,3 @@ def _tokens(job: Job, training: Training, data: Artifact, tokenizer: Any) -> tup
         lengths = [len(ids) for ids in part["input_ids"]]
         print(f"  {split}: {len(part):,} rows, {sum(lengths):,} tokens, the longest {max(lengths):,} of {cap:,}")
     return tokens["train"], tokens["validation"]
-
-
-def evenly(rows: Any, count: int | None) -> Any:
-    """``count`` of the rows, evenly spaced, or all of them."""
-    if count is None or count >= len(rows):
-        return rows
-    return rows.select([i * len(rows) // count for i in range(count)])
-
-
-def latest_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that was written to its end; one that a kill left half-written is removed."""
-    whole = []
-    for path in folder.glob("checkpoint-*"):
-        if (path / "complete").is_file():
-            whole.append(path)
-        else:
-            shutil.rmtree(path)
-    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)

@@ -1,4 +1,4 @@
-"""Many adapters: one after the other here, or side by side on a Ray cluster (P1 Appendix A, Number of runs).
+"""Many adapters: one after the other here, or side by side on a Ray cluster (P1 Appendix A, Number of runs; P2).
 
 Every adapter has a folder of its own and goes on from its latest checkpoint, so a sweep can be stopped, lose a machine
 or be started again at any point. One that fails does not stop the others; its message stays beside the adapters, in
@@ -20,18 +20,19 @@ from builders.hardware import connect, share
 from builders.locks import is_locked
 from builders.remote import local_folder, refresh, shared
 from builders.states import State
+from training import grpo, sft
 from training.adapter import WEIGHTS
 from training.recipe import Recipe
-from training.sft import FINGERPRINT, Job, train
+from training.workspace import FINGERPRINT, workspace
 
 ERRORS = ".errors"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One adapter of a sweep: what ``train`` is given."""
+    """One adapter of a sweep: what the training of its kind, SFT or GRPO, is given."""
 
-    job: Job
+    job: sft.Job | grpo.Job
     recipe: Recipe
     data: Artifact
     base: Artifact
@@ -99,7 +100,7 @@ def _trained_elsewhere(task: Task) -> str | None:
     try:
         data, base = task.data.here("dataset"), task.base.here("model")
         with local_folder(task.place) as out:
-            return _trained(Task(task.job, task.recipe, data, base, out))
+            return _trained(dataclasses.replace(task, data=data, base=base, out=out))
     except UserError as error:
         return str(error)
 
@@ -107,7 +108,10 @@ def _trained_elsewhere(task: Task) -> str | None:
 def _trained(task: Task) -> str | None:
     """Trains; what the person must know if it fails, else None."""
     try:
-        train(task.job, task.recipe, task.data, task.base, task.out)
+        if isinstance(task.job, sft.Job):
+            sft.train(task.job, task.recipe, task.data, task.base, task.out)
+        else:
+            grpo.train(task.job, task.recipe, task.data, task.base, task.out)
     except UserError as error:
         return str(error)
     return None
@@ -127,7 +131,7 @@ def _remember(task: Task, message: str | None) -> None:
 
 def adapter_state(out: Path, steps: int | None) -> State:
     """How far the adapter in a folder is; ``steps`` it is to be trained, None for whole epochs."""
-    folder = out / ".training"
+    folder = workspace(out)
     checkpoint = _latest_step(folder)
     at = f"step {checkpoint}{f' of {steps}' if steps else ''}" if checkpoint else ""
     if is_locked(folder / "lock"):

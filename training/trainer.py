@@ -1,70 +1,31 @@
 """TRL's SFTTrainer with P1's optimisation, and the guards that it lacks (P1 Appendix A, Optimization).
 
-The loss and every gradient must stay finite, a checkpoint counts only once it has been written to its end, and a
-resumed run has the adapter in the type in which it was trained. With ``fast`` the effective batches are the same, but
-split by length among the accumulation steps; logits are computed only where a token is supervised and without TRL's
-per-token statistics; and the adapter is in the compute dtype, without autocast. One line of progress::
+With ``fast`` the effective batches are the same, but split by length among the accumulation steps; logits are computed
+only where a token is supervised and without TRL's per-token statistics; and the adapter is in the compute dtype,
+without autocast::
 
-      step 50/200  loss 0.8812  38 min left
+    make_trainer(model, tokenizer, train, validation, training, None, lora, folder).train()
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, TrainerCallback, set_seed
+from transformers import PrinterCallback, set_seed
 from transformers.trainer_pt_utils import BatchRebalanceSampler
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from builders.errors import UserError
+from training.guards import Guard, Guarded, Progress
 from training.recipe import Training
 from training.tokens import IGNORED
 
+SHOWN = {"loss": "loss", "eval_loss": "validation"}
 LENGTH_STEP = 32
 """Tokens to a multiple of which ``fast`` pads its batches on a CPU."""
-
-ADVICE = "; training stopped. Lower training.learning_rate, or check the base model's weights"
-
-
-class Guard(TrainerCallback):
-    """Stops on a gradient that is not finite; marks checkpoints that are whole."""
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Before the optimizer would spread it over the weights."""
-        gradients = [weight.grad for weight in kwargs["model"].parameters() if weight.grad is not None]
-        if not torch.stack([gradient.isfinite().all() for gradient in gradients]).all():
-            raise UserError(f"{_step(state)}: a gradient is not finite{ADVICE}")
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """After the last file of the checkpoint."""
-        (Path(args.output_dir) / f"checkpoint-{state.global_step}" / "complete").touch()
-
-
-def _step(state: Any) -> str:
-    return f"step {state.global_step + 1} of {state.max_steps}"
-
-
-class Progress(TrainerCallback):
-    """One line for each log entry, with the time that is left at the pace so far."""
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Where and when this process began."""
-        self.first, self.start = state.global_step, time.monotonic()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Training and validation losses only; the rest is in the log file."""
-        pace = (time.monotonic() - self.start) / max(1, state.global_step - self.first)
-        left = (state.max_steps - state.global_step) * pace / 60
-        for name, word in (("loss", "loss"), ("eval_loss", "validation")):
-            if name in logs:
-                step = f"step {state.global_step}/{state.max_steps}"
-                print(f"  {step}  {word} {logs[name]:.4f}  {left:.0f} min left", flush=True)
-
 
 class LengthBalanced(BatchRebalanceSampler):
     """The stock sampler's effective batches, each split by length among its accumulation steps.
@@ -84,7 +45,7 @@ class LengthBalanced(BatchRebalanceSampler):
         return self.num_full_batches * self.grad_accum + min(self.remainder, self.grad_accum)
 
 
-class Trainer(SFTTrainer):
+class Trainer(Guarded, SFTTrainer):
     """SFTTrainer that stops on a loss that is not finite, and leaves the card to us."""
 
     fast: bool = False
@@ -99,16 +60,8 @@ class Trainer(SFTTrainer):
             loss = supervised_loss(model, inputs, num_items_in_batch)
         else:
             loss = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        value = loss[0] if return_outputs else loss
-        if not torch.isfinite(value).all():
-            raise UserError(f"{_step(self.state)}: the loss is {value.item()}{ADVICE}")
+        self.checked(loss[0] if return_outputs else loss)
         return loss
-
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """No card of TRL's: it would replace ours."""
-
-    def _send_telemetry(self) -> None:
-        """Nothing is told to anybody."""
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         if not self.fast:
@@ -117,14 +70,6 @@ class Trainer(SFTTrainer):
         accumulation = self.args.gradient_accumulation_steps
         rows = self.args.train_batch_size * accumulation
         return LengthBalanced(lengths, rows, 1, accumulation, seed=self.args.seed, drop_last=False)
-
-    def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        """Into weights of the type that they had: PEFT reads an adapter into float32."""
-        types = {name: weight.dtype for name, weight in self.model.named_parameters() if weight.requires_grad}
-        super()._load_from_checkpoint(*args, **kwargs)
-        for name, weight in self.model.named_parameters():
-            if name in types:
-                weight.data = weight.data.to(types[name])
 
 
 def supervised_loss(model: Any, inputs: Any, num_items_in_batch: Any) -> Any:
@@ -175,7 +120,7 @@ def make_trainer(
         eval_dataset=validation,
         processing_class=tokenizer,
         peft_config=lora,
-        callbacks=[Guard(), Progress()],
+        callbacks=[Guard(), Progress(SHOWN)],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.fast = training.fast

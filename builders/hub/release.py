@@ -18,8 +18,8 @@ from builders.benchmark import MARKER as BENCHMARK_MARKER
 from builders.errors import UserError
 from builders.hub.files import Found, find_files
 from builders.posterior.benchmark import MARKER as POSTERIOR_MARKER
-from builders.repos import BENCHMARK, METRIC, POSTERIOR, adapter_name, outputs_name, published, sft_name
-from builders.schema import SPLITS
+from builders.repos import BENCHMARK, METRIC, POSTERIOR, adapter_name, outputs_name, published, sft_name, trained_config
+from builders.schema import POSTERIOR_TASKS, SPLITS
 from builders.sft import MARKER as SFT_MARKER
 from builders.sft import whose_beliefs
 
@@ -52,15 +52,18 @@ class Kind:
 
 
 def _of_answers(folder: Path, found: Found) -> str:
-    """Outputs are named by the base model that answered."""
+    """Outputs are named by the base model that answered, and by the benchmark that was answered."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     models: set[str] = set()
+    tasks: set[str] = set()
     for name, path in found.files.items():
         if name.endswith(".parquet"):
             try:
-                models |= set(pq.read_table(path, columns=["model"])["model"].unique().to_pylist())
+                table = pq.read_table(path, columns=["model", "task"])
+                models |= set(table["model"].unique().to_pylist())
+                tasks |= set(table["task"].unique().to_pylist())
             except (pa.ArrowException, OSError, KeyError) as error:
                 raise UserError(f"{path}: no outputs ({str(error).splitlines()[0]})") from error
     if len(models) != 1:
@@ -68,7 +71,13 @@ def _of_answers(folder: Path, found: Found) -> str:
             f"{folder}: holds the answers of {len(models)} models ({', '.join(sorted(map(str, models)))}); an outputs "
             "repo has one base model's and those of its adapters"
         )
-    return outputs_name(str(models.pop()))
+    known = tasks & set(POSTERIOR_TASKS)
+    if known and known != tasks:
+        raise UserError(
+            f"{folder}: answers two benchmarks, {POSTERIOR} ({min(known)}) and {BENCHMARK} "
+            f"({min(map(str, tasks - known))}); publish them from separate folders"
+        )
+    return outputs_name(str(models.pop()), bool(known))
 
 
 def _of_beliefs(folder: Path, found: Found) -> str:
@@ -83,17 +92,15 @@ def _of_training(folder: Path, found: Found) -> str:
     """An adapter is named by what its run.json says of its training."""
     try:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        words = [str(run[name]) for name in ("task", "style", "holdout")]
-        model = str(run["model"])
+        return adapter_name(str(run["model"]), trained_config(run))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{folder}: no adapter of this project's training, its run.json is missing or broken"
         ) from error
-    return adapter_name(model, "-".join(words))
 
 
 _DATASET = rf"README\.md|{_PARQUET}"
-_ADAPTER = r"README\.md|run\.json|adapter_config\.json|adapter_model\.safetensors|training-log\.csv|loss\.png"
+_ADAPTER = r"README\.md|run\.json|adapter_config\.json|adapter_model\.safetensors|training-log\.csv|(loss|reward)\.png"
 _SPACE = r"README\.md|index\.html|[a-z_]+\.py|requirements\.txt"
 
 _OUTPUTS = Kind("outputs", "dataset", rf"{_DATASET}|{_REPORT}", _of_answers, reported=True)

@@ -17,7 +17,7 @@ from builders.folders import write_parquet
 from builders.holdouts import holdout
 from builders.schema import BENCHMARK, OUTPUTS, ROUTED
 from evaluate_metrics.report import Report, write_report
-from inference.generate import write_outputs_card
+from inference.card import write_outputs_card
 
 Row = dict[str, Any]
 Agent = Callable[[Row], str]

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from builders.artifacts import resolve
 from builders.errors import UserError
 from evaluate_metrics.comparison import compare_reports
+from evaluate_metrics.regret_report import RegretReport, write_regret_report
+from evaluate_metrics.regret_scores import Settings
 from evaluate_metrics.report import Report
+from tests.evaluate_metrics.regret_tiny import deluded, mumbling, write_tiny
 
 Row = dict[str, str]
 
@@ -90,6 +94,55 @@ def test_two_rows_of_the_same_words_are_refused(trained_report: Report, copy: Pa
     edit(copy / "counts.csv", lambda rows: [rows[0], *rows])
     with pytest.raises(UserError, match=r"counts\.csv: two rows for"):
         compare_reports(trained_report.folder, copy)
+
+
+# --- The report on regret ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def regret(tmp_path_factory: pytest.TempPathFactory, hf_caches: dict[str, str]) -> RegretReport:
+    folder = tmp_path_factory.mktemp("known")
+    tiny = write_tiny(folder / "posterior")
+    tiny.system(folder / "outputs", deluded)
+    tiny.system(folder / "outputs", mumbling, "weather-sequential")
+    outputs = resolve(str(folder / "outputs"), "dataset")
+    return write_regret_report([outputs], tiny.artifact, folder / "report", Settings(20, trained=(2, 4)))
+
+
+@pytest.fixture
+def known(regret: RegretReport, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(regret.folder, tmp_path / "known"))
+
+
+def test_a_report_on_regret_is_compared_cell_by_cell(regret: RegretReport, known: Path) -> None:
+    edit(known / "differences.csv", lambda rows: rows[::-1])
+    comparison = compare_reports(regret.folder, known)
+    cells = {"regret.csv": 4, "differences.csv": 6, "counts.csv": 1}
+    lengths = {name: len((known / name).read_text().splitlines()) - 1 for name in cells}
+    assert comparison.differing == () and min(lengths.values()) > 0
+    assert comparison.cells == sum(cells[name] * lengths[name] for name in cells)
+
+
+@pytest.mark.parametrize("table", ["regret.csv", "differences.csv", "counts.csv"])
+def test_another_number_in_any_of_its_tables_is_told(table: str, regret: RegretReport, known: Path) -> None:
+    edit(known / table, scaled(1 + 1e-6))
+    (difference,) = compare_reports(regret.folder, known).differing
+    assert str(difference).startswith(f"{table}: tiny/agent / ") and difference.column == "value"
+
+
+def test_other_items_that_both_read_are_told(regret: RegretReport, known: Path) -> None:
+    def change(rows: list[Row]) -> list[Row]:
+        rows[0]["n_system"] = "1"
+        return rows
+
+    edit(known / "differences.csv", change)
+    (difference,) = compare_reports(regret.folder, known).differing
+    assert (difference.column, difference.recomputed) == ("n_system", "1")
+
+
+def test_reports_of_two_kinds_have_no_cell_in_common(regret: RegretReport, trained_report: Report) -> None:
+    comparison = compare_reports(regret.folder, trained_report.folder)
+    assert len(comparison.differing) == comparison.cells
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import doctest
 import json
 import re
 import sys
@@ -16,7 +15,6 @@ import pytest
 from builders.artifacts import Artifact, resolve
 from builders.cli import run as run_command
 from builders.errors import UserError
-from evaluate_metrics import regret_scores
 from evaluate_metrics.__main__ import main
 from evaluate_metrics.coherence.decisions import paired_differences, read_decisions, summarise_decisions
 from evaluate_metrics.coherence.parsing import decision_fields, elicitation_fields, parse
@@ -316,8 +314,3 @@ def test_names_say_no_more_than_they_must() -> None:
     assert system_names([base, other])[other] == ("base", "n: base")
     newer = system("org/m", "s", None, False)
     assert system_names([base, newer])[newer].label == "base (cot, s, None@None)"
-
-
-def test_the_examples_hold() -> None:
-    failed, attempted = doctest.testmod(regret_scores)
-    assert (failed, attempted > 0) == (0, True)

@@ -31,7 +31,8 @@ from builders.folders import write_parquet
 from builders.schema import MEANING, OUTPUTS
 from evaluate_metrics.coherence.parsing import elicitation_fields, parse
 from inference.__main__ import main
-from inference.generate import Run, generate, prompt_rows, select, write_outputs_card
+from inference.card import write_outputs_card
+from inference.generate import Run, generate, prompt_rows, select
 from inference.requests import Sampling, request_seed
 from inference.transformers_engine import TransformersEngine
 

@@ -19,7 +19,7 @@ from builders.errors import UserError
 from builders.folders import write_parquet
 from builders.schema import OUTPUTS, ROUTED
 from inference.answers import Answers, split_reference
-from inference.generate import write_outputs_card
+from inference.card import write_outputs_card
 from inference.requests import request_seed
 from inference.route import base_reference, predicted_route
 
@@ -302,6 +302,10 @@ def test_a_specialist_that_does_not_fit_is_one_line(
     unknown = Path(shutil.copytree(specialist, tmp_path / "unknown"))
     (unknown / "run.json").unlink()
     assert f"{unknown}: has no run.json; {needed}" in errors_of(route(specialist=unknown))
+    of = {"model": model_folder.name, "model_revision": folder_digest(model_folder)}
+    known = {"task": "weather", "intervention": "decision", "losses": [2, 4], **of}
+    (unknown / "run.json").write_text(json.dumps(known))
+    assert f"{unknown}: weather-decision-t24 adapter; {needed}" in errors_of(route(specialist=unknown))
 
 
 @pytest.fixture

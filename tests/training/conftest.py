@@ -15,8 +15,10 @@ from tokenizers import Tokenizer
 
 from builders.artifacts import Artifact, resolve
 from builders.folders import parquet_path, write_parquet
-from builders.schema import SFT
-from training.recipe import Recipe, Training
+from builders.posterior.benchmark import TASKS, config_instances
+from builders.posterior.rows import checked_rows
+from builders.schema import POSTERIOR, SFT
+from training.recipe import Grpo, Recipe, Training
 
 REPOSITORY = Path(__file__).parents[2]
 TEMPLATE = (
@@ -175,3 +177,38 @@ def command(hf_caches: dict[str, str]) -> Command:
         )  # fmt: skip
 
     return start
+
+
+@pytest.fixture(scope="session")
+def weather_rows() -> list[Row]:
+    """The prompts of four training instances of the weather task."""
+    return posterior_rows("train", 4)
+
+
+def posterior_rows(split: str, count: int) -> list[Row]:
+    """The prompts of the first instances of a split of the weather task."""
+    members = [each for each in config_instances("weather") if each.split == split][:count]
+    return list(checked_rows(TASKS["weather"], members))
+
+
+@pytest.fixture(scope="session")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """The weather task with four training and two validation instances; not to be changed."""
+    folder = tmp_path_factory.mktemp("known") / "posterior"
+    for split, count in (("train", 4), ("validation", 2)):
+        write_parquet(folder, "weather", split, posterior_rows(split, count), POSTERIOR["weather"])
+    files = [{"split": split, "path": parquet_path("weather", split)} for split in ("train", "validation")]
+    card = json.dumps([{"config_name": "weather", "data_files": files}])
+    (folder / "README.md").write_text(f"---\nconfigs: {card}\n---\n")
+    return resolve(str(folder), "dataset")
+
+
+@pytest.fixture(scope="session")
+def grpo_recipe() -> Callable[..., Recipe]:
+    """grpo_recipe(**grpo) -> a recipe of GRPO for a tiny model: two prompts a step, answers of 12 tokens."""
+    small = {
+        "dtype": "float32", "learning_rate": 0.01, "warmup_steps": 0, "batch_size": 8, "accumulation": 2,
+        "gradient_checkpointing": False, "eval_steps": 2, "eval_rows": 4, "logging_steps": 1, "save_steps": 1,
+        "max_tokens": 12, "max_steps": {"weather": 3}, "tasks": ("weather",),
+    }  # fmt: skip
+    return lambda **grpo: Recipe("tiny-posterior", "tiny", grpo=Grpo(**{**small, **grpo}))

@@ -9,7 +9,7 @@ import pytest
 from builders.errors import UserError
 from builders.generation import Generation
 from builders.styles import STYLES
-from training.recipe import RECIPES, Recipe, Training, load_recipe, recipe_text
+from training.recipe import RECIPES, Grpo, Recipe, Training, load_recipe, recipe_text
 
 SHIPPED = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
@@ -81,7 +81,25 @@ def test_the_papers_numbers(name: str) -> None:
 
 
 def test_there_are_recipes() -> None:
-    assert {"smollm2-135m-cpu", "qwen2.5-coder-0.5b-cpu", *PAPER} == set(SHIPPED)
+    assert {"smollm2-135m-cpu", "qwen2.5-coder-0.5b-cpu", *PAPER, *KNOWN} == set(SHIPPED)
+
+
+KNOWN = ("qwen3-8b-posterior", "qwen2.5-coder-0.5b-cpu-posterior")
+
+
+def test_the_second_papers_numbers() -> None:
+    recipe = load_recipe("qwen3-8b-posterior")
+    grpo = recipe.grpo
+    assert grpo and recipe.model == "Qwen/Qwen3-8B"
+    assert (grpo.completions, grpo.epochs) == (8, {"synthetic": 5, "weather": 2, "clinical": 2})
+    assert (grpo.tasks, grpo.losses, grpo.max_steps) == (("synthetic", "weather", "clinical"), (), {})
+    assert grpo.batch_size * grpo.accumulation == 64 and grpo.quantization == "none"
+
+
+def test_the_small_recipe_of_known_posteriors_needs_neither_cuda_nor_bitsandbytes() -> None:
+    grpo = load_recipe("qwen2.5-coder-0.5b-cpu-posterior").grpo
+    assert grpo and (grpo.quantization, grpo.dtype, grpo.rollouts) == ("none", "auto", "auto")
+    assert set(grpo.max_steps) == set(grpo.tasks)
 
 
 @pytest.mark.parametrize("name", ["smollm2-135m-cpu", "qwen2.5-coder-0.5b-cpu"])
@@ -124,7 +142,7 @@ def test_caps_and_steps_are_by_kind() -> None:
 
 def test_every_key_can_be_set(tmp_path: Path) -> None:
     generation = Generation(
-        "vllm", "float16", 4, {"cot": 99}, True, ("direct", "cot"), 3, 8, {"train": 9}, 0, 1, 7, {"direct": 9}
+        "vllm", "float16", 4, {"cot": 99}, True, ("direct", "cot"), 3, 8, 2, {"train": 9}, 0, 1, 7, {"direct": 9}
     )
     training = Training(
         adapters=("complete-cot",), quantization="none", dtype="float32", rank=8, alpha=8, dropout=0.1, epochs=1,
@@ -132,12 +150,33 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         accumulation=2, gradient_checkpointing=False, seed=3, eval_steps=2, logging_steps=2, save_steps=2, eval_rows=4,
         loss="completion", fast=True, sequence_cap={"decidability-cot": 99},
     )  # fmt: skip
+    grpo = Grpo(
+        quantization="nf4", dtype="float32", rank=8, alpha=8, dropout=0.1, learning_rate=0.01, warmup_steps=0,
+        weight_decay=0.1, max_grad_norm=0.5, batch_size=4, accumulation=1, gradient_checkpointing=False, seed=3,
+        eval_steps=2, logging_steps=2, save_steps=2, eval_rows=4, tasks=("weather",), thresholds="0.2,0.4",
+        completions=4, epochs={"weather": 1}, max_steps={"weather": 5}, temperature=0.7, top_p=0.9, max_tokens=64,
+        context=512, beta=0.04, loss="dapo", rollouts="vllm",
+    )  # fmt: skip
+    assert not [name for name, value in vars(grpo).items() if value == getattr(Grpo(), name)]
     assert not [name for name, value in vars(training).items() if value == getattr(Training(), name)]
     assert not [name for name, value in vars(generation).items() if value == getattr(Generation(), name)]
-    sections = {"generation": dataclasses.asdict(generation), "training": dataclasses.asdict(training)}
+    given = {"generation": generation, "training": training, "grpo": grpo}
+    sections = {name: dataclasses.asdict(each) for name, each in given.items()}
     path = tmp_path / "mine.yml"
     path.write_text(json.dumps({"name": "other", "model": "org/base@v1", "base_model": "org/base", **sections}))
-    assert load_recipe(str(path)) == Recipe("other", "org/base@v1", "org/base", generation, training)
+    assert load_recipe(str(path)) == Recipe("other", "org/base@v1", "org/base", **given)
+    assert load_recipe(str(path)).grpo.losses == (2, 4)
+
+
+def test_all_nine_thresholds_are_no_restriction() -> None:
+    assert Grpo().losses == Grpo(thresholds=",".join(f"0.{i}" for i in range(1, 10))).losses == ()
+
+
+@pytest.mark.parametrize("text", ["model: a/b\ngrpo:", "model: a/b\ngrpo: {}"])
+def test_an_empty_section_of_grpo_has_the_second_papers_values(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert load_recipe(str(path)).grpo == Grpo()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +205,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         ("model: a/b\ngeneration: {limit: 0}", "generation.limit: expected a number of at least 1, found 0"),
         ("model: a/b\ngeneration: {top_p: 1.5}", "generation.top_p: expected a number from 0 to 1, found 1.5"),
         ("model: a/b\ngeneration: {dtype: int8}", "generation.dtype: expected one of auto, bfloat16, float16"),
-        ("model: a/b\ntraining: {rnak: 8}", "training: unknown key 'rnak'; known are adapters, quantization"),
+        ("model: a/b\ntraining: {rnak: 8}", "training: unknown key 'rnak'; known are quantization, dtype"),
         (
             "model: a/b\ntraining: {dtype: int8}",
             "training.dtype: expected one of auto, bfloat16, float32, found 'int8'",
@@ -189,6 +228,17 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
             "training.learning_rate: expected float, found '2e-4'; write 0.0002, without quotes",
         ),
         ("model: a/b\ntraining: {learning_rate: fast}", "training.learning_rate: expected float, found 'fast'"),
+        ("model: a/b\ngrpo: {epoch: 1}", "grpo: unknown key 'epoch'"),
+        ("model: a/b\ngrpo: {tasks: [whether]}", "grpo.tasks: unknown 'whether'; known are synthetic, weather, clinical"),
+        ("model: a/b\ngrpo: {epochs: {wether: 2}}", "grpo.epochs: unknown 'wether'"),
+        ("model: a/b\ngrpo: {epochs: {weather: 2}}", "grpo.epochs: says nothing of synthetic; give its epochs, or its"),
+        ("model: a/b\ngrpo: {completions: 1}", "grpo.completions: expected a number of at least 2, found 1"),
+        ("model: a/b\ngrpo: {batch_size: 6, accumulation: 1}", "is 6 completions a step, not a multiple of the 8"),
+        ("model: a/b\ngrpo: {thresholds: '0.25'}", "grpo.thresholds '0.25'; give some of 0.1, 0.2"),
+        ("model: a/b\ngrpo: {temperature: 0}", "grpo.temperature: expected a number of at least 0.01, found 0"),
+        ("model: a/b\ngrpo: {loss: ppo}", "grpo.loss: expected one of grpo, dapo, dr_grpo, found 'ppo'"),
+        ("model: a/b\ngrpo: {rollouts: ray}", "grpo.rollouts: expected one of auto, transformers, vllm, found 'ray'"),
+        ("model: a/b\ngrpo: {rank: 128}", "grpo.rank: expected a number from 1 to 64, found 128"),
         ("model: a/b\nname: 3", "name: expected str, found 3"),
         ("generation: {}", "`model`"),
         ("model: 3", "`model`"),

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 import training.sft
 from builders.artifacts import Artifact
+from training.guards import Progress
 from training.recipe import Recipe
 from training.sft import Job, train
-from training.trainer import Progress
 
 MakeRecipe = Callable[..., Recipe]
 Command = Callable[..., Popen[str]]

@@ -14,7 +14,6 @@ import pytest
 import torch
 import transformers
 import yaml
-from datasets import Dataset
 from huggingface_hub import ModelCard
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
@@ -27,13 +26,14 @@ from builders.locks import locked
 from builders.repos import adapter_name, published
 from inference.requests import Request, Sampling
 from inference.transformers_engine import TransformersEngine
-from training.adapter import FILES, LOG_COLUMNS, example_row
-from training.base import check_libraries
+from training.base import NamedBase, check_libraries
 from training.recipe import Recipe
-from training.sft import STYLES, TASKS, Job, evenly, latest_checkpoint, train
+from training.sft import STYLES, TASKS, Job, train
+from training.sft_form import COLUMNS, example_row, sft_form
 
 JOB = Job("complete", "direct", "full-hedge")
 STEPS = 12
+FILES = sft_form("", NamedBase("org/tiny", None), {}).files
 
 MakeRecipe = Callable[..., Recipe]
 Tiny = Callable[[str], Path]
@@ -98,7 +98,7 @@ def test_auto_is_what_this_machine_multiplies_fast(
 
 def test_the_log_can_be_plotted(trained: Path, data: Artifact) -> None:
     rows = log(trained)
-    assert tuple(rows[0]) == LOG_COLUMNS
+    assert tuple(rows[0]) == tuple(COLUMNS)
     assert [int(row["step"]) for row in rows] == list(range(1, STEPS + 1))
     assert [int(row["step"]) for row in rows if row["eval_loss"]] == [3, 6, 9, 12]
     assert float(rows[-1]["loss"]) < float(rows[0]["loss"]) - 0.1
@@ -418,7 +418,7 @@ def test_a_learning_rate_that_explodes_stops_the_run(
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run() -> None:
-    from training.trainer import Guard
+    from training.guards import Guard
 
     layer = torch.nn.Linear(2, 2)
     (layer(torch.tensor([[1.0, 2.0]])) * torch.tensor([1e38, 1e38]) * 4).sum().backward()
@@ -431,14 +431,6 @@ def test_a_gradient_that_is_not_finite_stops_the_run() -> None:
 
 
 # --- Small things -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [(None, list(range(10))), (10, list(range(10))), (99, list(range(10))), (3, [0, 3, 6]), (1, [0])],
-)
-def test_validation_rows_are_evenly_spaced(count: int | None, expected: list[int]) -> None:
-    assert evenly(Dataset.from_dict({"n": list(range(10))}), count)["n"] == expected
 
 
 def test_fewer_validation_rows_are_evaluated(
@@ -454,16 +446,6 @@ def test_fewer_validation_rows_are_evaluated(
         [f"step {step}/3", f"loss {float(loss):.4f}"] for step, loss in enumerate(losses, 1)
     ]
     assert [line for line in printed if line.startswith("  step 3/3  validation ")] and printed[-1].endswith("min left")
-
-
-def test_a_checkpoint_counts_when_it_is_whole(tmp_path: Path) -> None:
-    assert latest_checkpoint(tmp_path) is None
-    for step, whole in ((2, True), (10, True), (12, False)):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-        if whole:
-            (tmp_path / f"checkpoint-{step}" / "complete").touch()
-    assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
-    assert not (tmp_path / "checkpoint-12").exists()
 
 
 def test_the_result_depends_on_the_seed_and_on_nothing_that_ran_before(

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from builders.folders import write_parquet
 from builders.schema import OUTPUTS
-from inference.generate import write_outputs_card
+from inference.card import write_outputs_card
 from tests.builders.hub.rows import output_row
 
 RUN = {
@@ -23,6 +23,7 @@ RUN = {
     "model": "llm/Tiny-Llama",
     "model_revision": "1" * 40,
 }
+REWARDED = {"task": "weather", "intervention": "belief", "losses": [], "model": "llm/Tiny-Llama"}
 ADAPTER_CARD = """\
 ---
 license: apache-2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from builders.errors import UserError
 from builders.folders import write_parquet
 from builders.hub.release import Release, releases
 from builders.schema import OUTPUTS
+from tests.builders.hub.conftest import REWARDED
 from tests.builders.hub.rows import output_row
 
 
@@ -49,6 +51,40 @@ def test_an_adapter_is_named_by_its_training_and_not_by_its_folder(adapter: Path
     assert (release.kind.repo_type, release.repo_id) == ("model", "acme/tiny-llama-complete-cot-full-hedge")
 
 
+@pytest.mark.parametrize(
+    ("losses", "name"), [([], "tiny-llama-weather-belief"), ([2, 4], "tiny-llama-weather-belief-t24")]
+)
+def test_one_trained_on_known_posteriors_has_their_words_in_its_name(
+    losses: list[int], name: str, adapter: Path
+) -> None:
+    (adapter / "run.json").write_text(json.dumps({**REWARDED, "losses": losses}))
+    (adapter / "reward.png").write_bytes(b"\x89PNG")
+    release = only(adapter)
+    assert (release.kind.name, release.repo_id) == ("adapter", f"acme/{name}")
+    assert "reward.png" in release.files
+
+
+def answer(outputs: Path, task: str) -> None:
+    write_parquet(outputs, f"base-cot-{task}", "test", [{**output_row("a"), "task": task}], OUTPUTS)
+
+
+def test_answers_to_known_posteriors_have_a_repo_of_their_own(outputs: Path) -> None:
+    shutil.rmtree(outputs / "base-direct-complete")
+    for task in ("weather-belief", "clinical-two_turn"):
+        answer(outputs, task)
+    assert only(outputs).repo_id == "acme/posterior-decisions-outputs-tiny-llama"
+
+
+def test_answers_to_two_benchmarks_are_refused(outputs: Path) -> None:
+    answer(outputs, "weather-belief")
+    message = (
+        r"outputs: answers two benchmarks, posterior-decisions \(weather-belief\) and coherent-decisions \(complete\); "
+        "publish them from separate folders$"
+    )
+    with pytest.raises(UserError, match=message):
+        releases(outputs, "acme")
+
+
 def test_a_runs_folder_has_them_in_the_order_of_publication(benchmark_copy: Path, outputs: Path, adapter: Path) -> None:
     found = releases(benchmark_copy.parent, "acme")
     assert [release.kind.name for release in found] == ["benchmark", "outputs", "adapter"]
@@ -60,7 +96,10 @@ def test_outputs_of_two_base_models_are_refused(outputs: Path) -> None:
         releases(outputs, "acme")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"task": "complete"})])
+WORDLESS = [{"task": "complete"}, {"task": "weather", "intervention": "belief"}, {**REWARDED, "losses": 5}]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "5", *map(json.dumps, WORDLESS)])
 def test_an_adapter_that_does_not_say_what_it_is_trained_for_is_refused(text: str, adapter: Path) -> None:
     (adapter / "run.json").write_text(text)
     with pytest.raises(UserError, match="no adapter of this project's training"):

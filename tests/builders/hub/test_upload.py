@@ -19,7 +19,7 @@ from builders.hub.plan import Plan, describe, read_remote
 from builders.hub.release import Release, releases
 from builders.hub.upload import PushConflictError, Settings, check_rights, collect, look, push
 from builders.schema import OUTPUTS
-from inference.generate import write_outputs_card
+from inference.card import write_outputs_card
 from tests.builders.hub.rows import output_row
 from tests.hub.running import Hub, running_hub
 
