@@ -24,6 +24,7 @@ from training.examples import Example
 from training.guards import Guard, Guarded, Progress
 from training.recipe import Grpo
 from training.rewards import REWARDS, is_read, read_belief
+from training.rollouts import lighten
 
 SHOWN = {"reward": "reward", "unread": "unread", "eval_reward": "validation reward"}
 VLLM_MEMORY = 0.3
@@ -162,6 +163,7 @@ def make_trainer(
         callbacks=[Guard(), Progress(SHOWN)],
     )
     trainer.remove_callback(PrinterCallback)
+    lighten(trainer.model)
     return trainer
 
 
