@@ -128,8 +128,8 @@ def _parser() -> argparse.ArgumentParser:
         "--train",
         nargs="+",
         metavar="NAME",
-        help="also train and evaluate the recipe's adapters of these framing holdouts, e.g. full-hedge, or interventions, "
-        "e.g. belief; or all",
+        help="also train and evaluate the recipe's adapters of these framing holdouts, e.g. full-hedge, or "
+        "interventions, e.g. belief; or all",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="test cases, or instances (default: the recipe's)")
     parser.add_argument(
@@ -317,7 +317,9 @@ def sets(work: Work, benchmark: Artifact, model: Artifact) -> list[Task]:
         return [Task(job, work.recipe, benchmark, model, work.adapter(job)) for job in work.jobs]
     tasks, styles = (list(dict.fromkeys(getattr(job, name) for job in work.jobs)) for name in ("task", "style"))
     outputs = resolve(str(work.out / "outputs"), "dataset")
-    written = write_sets(work.out / "sft", outputs, Benchmark(benchmark), tasks, styles, [holdout(name) for name in work.trained])
+    written = write_sets(
+        work.out / "sft", outputs, Benchmark(benchmark), tasks, styles, [holdout(name) for name in work.trained]
+    )
     print("\n".join(f"  {note}" for note in written.notes()), flush=True)
     data = resolve(str(work.out / "sft"), "dataset")
     return [Task(job, work.recipe, data, model, work.adapter(job)) for job in work.jobs]

@@ -17,6 +17,7 @@ from builders.benchmark import config_rows, write_benchmark
 from builders.cases import frozen_cases
 from builders.conditions import assign_conditions
 from inference.transformers_engine import TransformersEngine
+from tests.talking import teach
 
 torch.set_num_threads(1)
 
@@ -114,6 +115,14 @@ def variant(tokenizer_file: Tokenizer, tmp_path_factory: pytest.TempPathFactory)
 def model_folder(variant: Variant) -> Path:
     """The tiny Llama; not to be changed."""
     return variant()
+
+
+@pytest.fixture(scope="session")
+def talking(variant: Variant) -> Path:
+    """A tiny Llama that answers in the format now and then, with room for the longest evidence; not to be changed."""
+    folder = variant()
+    teach(folder, context=8192)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -46,8 +46,8 @@ model: {model}
 generation:
   {{guided: true, dtype: float32, batch_size: 16, limit: 2, cells: 2, orderings: 1, max_tokens: {{cot: 200}}}}
 grpo:
-  {{tasks: [weather], dtype: float32, max_steps: {{weather: 1}}, batch_size: 8, accumulation: 1, eval_rows: 2,
-    max_tokens: 8, gradient_checkpointing: false, thresholds: "0.2,0.4"}}
+  {{tasks: [weather], dtype: float32, max_steps: {{weather: 2}}, batch_size: 32, accumulation: 1, eval_rows: 2,
+    max_tokens: 48, warmup_steps: 0, learning_rate: 0.001, gradient_checkpointing: false, thresholds: "0.2,0.4"}}
 """
 RUNS = ("elicitation", "complete", "decidability")
 
@@ -135,10 +135,10 @@ def test_adapters_are_trained_once_and_answer(model_folder: Path, hf_caches: dic
 
 
 def test_known_posteriors_are_answered_trained_on_and_answered_again(
-    model_folder: Path, hf_caches: dict[str, str], tmp_path: Path
+    talking: Path, hf_caches: dict[str, str], tmp_path: Path
 ) -> None:
     recipe, out = tmp_path / "tiny-posterior.yaml", tmp_path / "out"
-    recipe.write_text(KNOWN.format(model=model_folder))
+    recipe.write_text(KNOWN.format(model=talking))
     arguments = ["--recipe", recipe, "--train", "sequential", "--out", out]
     code, text, err = finish(start(hf_caches, *arguments))
     assert code == 0, err

@@ -51,7 +51,9 @@ def _add_grpo(commands: Any) -> None:
     command.add_argument("--task", required=True, help=", ".join(POSTERIOR))
     command.add_argument("--intervention", required=True, help=", ".join(INTERVENTIONS))
     command.add_argument(
-        "--thresholds", metavar="T,T...", help="train on these alone, e.g. 0.2,0.4,0.6,0.8 (default: the recipe's, or all)"
+        "--thresholds",
+        metavar="T,T...",
+        help="train on these alone, e.g. 0.2,0.4,0.6,0.8 (default: the recipe's, or all)",
     )
 
 

@@ -80,7 +80,7 @@ def check_room(rows: Iterable[Example], tokenizer: Any, max_tokens: int, context
             longest, at = tokens, row["item_id"]
     if longest > context:
         raise UserError(
-            f"{at}: prompt and answer may take {longest:,} tokens, more than the context of {context:,}; nothing is cut, "
-            "so lower grpo.max_tokens in the recipe, or take a model with more room"
+            f"{at}: prompt and answer may take {longest:,} tokens, more than the context of {context:,}; nothing is "
+            "cut, so lower grpo.max_tokens in the recipe, or take a model with more room"
         )
     return longest

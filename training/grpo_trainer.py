@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with P2's rewards and a credit of its own for each turn (P2, Sequential alignment; Zeng et al. 2025).
+"""TRL's GRPOTrainer with P2's rewards, each turn credited with its own (P2, Sequential alignment; Zeng et al. 2025).
 
 A turn is a batch of its own to TRL: its prompts, its answers, its rewards, its group-normalised advantages. Where the
 examples have a second turn, the conversations go on with the answers to the first, and the step learns from both
@@ -56,12 +56,17 @@ class Trainer(Guarded, GRPOTrainer):
         return ids, None, {}
 
     def _generate_single_turn(
-        self, prompt_ids: list[list[int]], images: Any, multimodal_fields: Any, num_generations: int, **kwargs: Any
+        self,
+        prompt_ids: list[list[int]],
+        images: Any,
+        multimodal_fields: Any,
+        num_generations: int,
+        has_tool_images: bool = False,
     ) -> Any:
         """vLLM asks once for a group of equal prompts; those of second turns differ."""
         alike = all(ids == prompt_ids[i - i % num_generations] for i, ids in enumerate(prompt_ids))
         number = num_generations if alike else 1
-        return super()._generate_single_turn(prompt_ids, images, multimodal_fields, number, **kwargs)
+        return super()._generate_single_turn(prompt_ids, images, multimodal_fields, number, has_tool_images)
 
     def _calculate_rewards(
         self, inputs: list[Example], prompts: Any, completions: Any, completion_ids_list: list[list[int]]

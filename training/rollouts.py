@@ -1,7 +1,7 @@
 """Rollouts without what is computed for every row alike: the eight completions of a prompt share its keys and values.
 
-Answers and losses stay what they are, up to floating point. Of eight completions of a prompt of 280 tokens 280 tokens are
-run before the first one is drawn, not 2,240::
+Answers and losses stay what they are, up to floating point. For eight completions of a prompt of 280 tokens 280 tokens
+are run before the first one is drawn, not 2,240::
 
     lighten(model)          # a PEFT model, in place
 """

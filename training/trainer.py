@@ -27,6 +27,7 @@ SHOWN = {"loss": "loss", "eval_loss": "validation"}
 LENGTH_STEP = 32
 """Tokens to a multiple of which ``fast`` pads its batches on a CPU."""
 
+
 class LengthBalanced(BatchRebalanceSampler):
     """The stock sampler's effective batches, each split by length among its accumulation steps.
 

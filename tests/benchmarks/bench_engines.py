@@ -83,9 +83,7 @@ def requests_for(task: str, style: str, prompts: int) -> tuple[list[Request], li
     count = -(-prompts // ITEMS[task])
     chosen = [cases[i * len(cases) // count] for i in range(count)]
     other = next(case for case in reversed(cases) if case not in chosen)
-    make, grammar = (
-        (complete_rows, lambda row: None) if task == "complete" else (elicitation_rows, answer_grammar)
-    )
+    make, grammar = (complete_rows, lambda row: None) if task == "complete" else (elicitation_rows, answer_grammar)
     asked, warm = (
         [
             Request(row["item_id"], row["prompt"], request_seed(row["item_id"], 124), grammar(row))

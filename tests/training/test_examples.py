@@ -68,5 +68,7 @@ def test_a_conversation_that_might_not_fit_is_refused(weather_rows: Rows, tiny: 
     longest = check_room(made, tokenizer, 32, 100_000)
     assert check_room(made, tokenizer, 64, 100_000) == longest + (64 if intervention == "sequential" else 32)
     assert check_room(made, tokenizer, 32, longest) == longest
-    with pytest.raises(UserError, match=rf"fp\d-fn\d\.o1: prompt and answer may take .*than the context of {longest - 1:,}"):
+    with pytest.raises(
+        UserError, match=rf"fp\d-fn\d\.o1: prompt and answer may take .*than the context of {longest - 1:,}"
+    ):
         check_room(made, tokenizer, 32, longest - 1)

@@ -244,7 +244,10 @@ def stopping_at(step: int) -> Callable[..., None]:
 
 
 def rewarded_by_length(credit: Sequence[str], completion_ids: Sequence[Sequence[int]], **_: Any) -> list[float | None]:
-    return [sum(ids) % 7 / 7 if own in ("belief", "alignment") else None for own, ids in zip(credit, completion_ids, strict=True)]
+    return [
+        sum(ids) % 7 / 7 if own in ("belief", "alignment") else None
+        for own, ids in zip(credit, completion_ids, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("intervention", ["belief", "sequential"])
@@ -318,7 +321,10 @@ def test_vllm_without_a_gpu_is_refused(grpo_recipe: MakeRecipe) -> None:
 
 
 WORDS = [
-    (["--intervention", "beliefs"], "no intervention 'beliefs' to train; there are belief, decision, separate, sequential"),
+    (
+        ["--intervention", "beliefs"],
+        "no intervention 'beliefs' to train; there are belief, decision, separate, sequential",
+    ),
     (["--task", "whether"], "no task 'whether' to train; there are synthetic, weather, clinical"),
     (["--thresholds", "0.25"], "thresholds '0.25'; give some of 0.1, 0.2, ... 0.9"),
     (["--recipe", "smollm2-135m-cpu"], "the recipe smollm2-135m-cpu has no section grpo; give one that has"),

@@ -155,7 +155,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         weight_decay=0.1, max_grad_norm=0.5, batch_size=4, accumulation=1, gradient_checkpointing=False, seed=3,
         eval_steps=2, logging_steps=2, save_steps=2, eval_rows=4, tasks=("weather",), thresholds="0.2,0.4",
         completions=4, epochs={"weather": 1}, max_steps={"weather": 5}, temperature=0.7, top_p=0.9, max_tokens=64,
-        context=512, beta=0.04, loss="dapo", rollouts="vllm",
+        context=512, beta=0.04, loss="grpo", rollouts="vllm",
     )  # fmt: skip
     assert not [name for name, value in vars(grpo).items() if value == getattr(Grpo(), name)]
     assert not [name for name, value in vars(training).items() if value == getattr(Training(), name)]
@@ -229,7 +229,10 @@ def test_an_empty_section_of_grpo_has_the_second_papers_values(tmp_path: Path, t
         ),
         ("model: a/b\ntraining: {learning_rate: fast}", "training.learning_rate: expected float, found 'fast'"),
         ("model: a/b\ngrpo: {epoch: 1}", "grpo: unknown key 'epoch'"),
-        ("model: a/b\ngrpo: {tasks: [whether]}", "grpo.tasks: unknown 'whether'; known are synthetic, weather, clinical"),
+        (
+            "model: a/b\ngrpo: {tasks: [whether]}",
+            "grpo.tasks: unknown 'whether'; known are synthetic, weather, clinical",
+        ),
         ("model: a/b\ngrpo: {epochs: {wether: 2}}", "grpo.epochs: unknown 'wether'"),
         ("model: a/b\ngrpo: {epochs: {weather: 2}}", "grpo.epochs: says nothing of synthetic; give its epochs, or its"),
         ("model: a/b\ngrpo: {completions: 1}", "grpo.completions: expected a number of at least 2, found 1"),

@@ -45,7 +45,9 @@ def test_the_same_numbers_draw_the_same_answers(tiny: Tiny, kind: str, ids: torc
         return found
 
     before, tokens = drawn(), []
-    model.register_forward_hook(lambda module, args, kwargs, out: tokens.append(kwargs["input_ids"].numel()), with_kwargs=True)
+    model.register_forward_hook(
+        lambda module, args, kwargs, out: tokens.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
     lighten(model)
     after = drawn()
     assert torch.equal(before, after) and len(set(map(tuple, after.tolist()))) > 1
