@@ -26,7 +26,7 @@ from builders.hub.checks import Check, check_release
 from builders.hub.plan import Plan, describe
 from builders.hub.release import KINDS, Release, releases
 from builders.hub.upload import Settings, check_rights, collect, look, push
-from builders.repos import BENCHMARK, METRIC, POSTERIOR
+from builders.repos import BENCHMARK, METRIC, POSTERIOR, trained_config
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,8 +100,7 @@ def measured(release: Release) -> Release:
     org, _, name = release.repo_id.partition("/")
     where = f"{org}/{benchmark}", None, f"{org}/{METRIC}"
     if benchmark == POSTERIOR:
-        # Outputs know an adapter that was a folder by its name, and so does the report.
-        results, entries = regret_results(rows, release.folder.name, run["task"], *where)
+        results, entries = regret_results(rows, trained_config(run), run["task"], *where)
     else:
         results, entries = adapter_results(rows, f"sft-{run['style']}-{run['task']}-{run['holdout']}", *where)
     card = with_results(release.content("README.md").decode(), results, name)

@@ -39,7 +39,7 @@ def regret_results(
 
     Args:
         table: the rows of ``regret.csv``, as ``csv.DictReader`` gives them.
-        system: the adapter's label in the report, the last part of its id.
+        system: the adapter's label in the report, what it was trained for: ``weather-belief``.
         task: synthetic, weather or clinical.
         dataset_id: the benchmark's id on the Hub.
         dataset_revision: its commit, None if there is none to name.

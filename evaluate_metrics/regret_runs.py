@@ -12,8 +12,9 @@ One decision of a system::
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,6 +79,16 @@ class Run:
     settings: dict[str, str]
     said: dict[int, Said]
     known: Known
+
+    @property
+    def answerer(self) -> str:
+        """``base``, what an adapter was trained for where the run's name tells, else the adapter's own name."""
+        adapter = self.system.identity.adapter
+        if adapter is None:
+            return "base"
+        ending = re.escape(f"-{self.system.style}-{self.config}-{self.form}")
+        trained = re.fullmatch(rf"grpo-(?:guided-)?(.+){ending}", self.name)
+        return trained[1] if trained else adapter.rpartition("/")[2]
 
     @property
     def key(self) -> tuple[System, str, str, str]:
@@ -212,7 +223,7 @@ def _by_key(runs: Iterable[Run]) -> dict[tuple[System, str, str, str], Run]:
 
 def _pair(runs: dict[tuple[System, str, str, str], Run], notes: list[str]) -> Iterator[Answered]:
     """Decisions with their beliefs, in order; what has none is left out and noted."""
-    names = system_names({run.system for run in runs.values()})
+    names = system_names({run.system: run.answerer for run in runs.values()})
     models = order_models(run.system.identity.model for run in runs.values())
     used: set[int] = set()
     for run in sorted(runs.values(), key=lambda run: _order(run, models)):
@@ -280,19 +291,18 @@ class Names(NamedTuple):
     title: str
 
 
-def system_names(systems: Iterable[System]) -> dict[System, Names]:
-    """`base` or the adapter's own name; the style and the revisions only where it takes them to tell two apart.
+def system_names(answerers: Mapping[System, str]) -> dict[System, Names]:
+    """A system's own name; the style and the revisions only where it takes them to tell two apart.
 
     The title adds `(guided)`, and the model where there are several.
     """
-    ordered = sorted(systems, key=str)
-    labels = {each: (each.identity.adapter or "base").rpartition("/")[2] for each in ordered}
+    ordered = sorted(answerers, key=str)
+    labels = dict(answerers)
     for form in ("{0} ({1.style})", "{0} ({1.style}, {2.model_revision}, {2.adapter}@{2.adapter_revision})"):
         often = Counter((each.identity.model, each.identity.guided, labels[each]) for each in ordered)
         for each in ordered:
             if often[each.identity.model, each.identity.guided, labels[each]] > 1:
-                name = (each.identity.adapter or "base").rpartition("/")[2]
-                labels[each] = form.format(name, each, each.identity)
+                labels[each] = form.format(answerers[each], each, each.identity)
     models = {each.identity.model for each in ordered}
     short = {model: model.rpartition("/")[2] for model in models}
     shown = short if len(set(short.values())) == len(models) else {model: model for model in models}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 from huggingface_hub import CommitOperationAdd, HfApi
 
 from tests.hub.running import Hub, running_hub
+from tests.talking import teach
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +35,13 @@ training:
   {{adapters: [decidability-direct, complete-direct], quantization: none, dtype: float32, max_steps: {{direct: 2}},
     batch_size: 2, accumulation: 1, gradient_checkpointing: false, eval_steps: 2, eval_rows: 2, save_steps: 1}}
 """
+KNOWN = f"""\
+model: {BASE}
+generation: {{guided: true, dtype: float32, batch_size: 16, limit: 2, cells: 3, orderings: 1, max_tokens: {{cot: 200}}}}
+grpo:
+  {{tasks: [weather], dtype: float32, max_steps: {{weather: 2}}, batch_size: 32, accumulation: 1, eval_rows: 2,
+    max_tokens: 48, warmup_steps: 0, learning_rate: 0.001, gradient_checkpointing: false}}
+"""
 REPOS = {
     "acme/coherent-decisions": "dataset",
     "acme/coherence": "space",
@@ -42,8 +51,9 @@ REPOS = {
     "acme/tiny-llama-decidability-direct-full-hedge": "model",
     "acme/posterior-decisions": "dataset",
     "acme/posterior-decisions-outputs-tiny-llama": "dataset",
+    "acme/tiny-llama-weather-sequential": "model",
 }
-OUTPUTS, ADAPTER = list(REPOS)[2], list(REPOS)[4]
+OUTPUTS, ADAPTER, REWARDED = list(REPOS)[2], list(REPOS)[4], list(REPOS)[8]
 ELSEWHERE = (
     "import sys; sys.path.append({site!r})\nimport importlib.util\nassert not importlib.util.find_spec('builders')\n"
 )
@@ -52,11 +62,13 @@ ELSEWHERE = (
 
 @dataclass(frozen=True)
 class Published:
-    """A small run, and the Hub that it was published to."""
+    """A small run of each paper's, and the Hub that they were published to."""
 
     hub: Hub
     recipe: Path
     run: Path
+    known_recipe: Path
+    known: Path
 
     @property
     def api(self) -> HfApi:
@@ -87,29 +99,24 @@ def elsewhere(environment: dict[str, str], script: str, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def published(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     folder = tmp_path_factory.mktemp("release")
-    recipe, run, space, known = folder / "tiny.yaml", folder / "run", folder / "coherence", folder / "posterior"
+    # Its heads are wide enough for vLLM on a CPU; it answers now and then, and has room for 300 records.
+    model = Path(shutil.copytree(wide, folder / "tiny-llama"))
+    teach(model, context=8192)
+    recipe, run, space = folder / "tiny.yaml", folder / "run", folder / "coherence"
+    known_recipe, known = folder / "known.yaml", folder / "known"
     recipe.write_text(RECIPE)
+    known_recipe.write_text(KNOWN)
     with running_hub(folder / "hub") as hub:
         api = HfApi(hub.url, token=hub.token)
         api.create_repo(BASE)
-        adds = [CommitOperationAdd(path.name, str(path)) for path in sorted(wide.iterdir())]
+        adds = [CommitOperationAdd(path.name, str(path)) for path in sorted(model.iterdir())]
         api.create_commit(BASE, adds, commit_message="a base model")
-        command(hub.environment, "reproduce.py", "--recipe", recipe, "--train", "full-hedge", "--out", run)
+        for each, what, out in ((recipe, "full-hedge", run), (known_recipe, "sequential", known)):
+            command(hub.environment, "reproduce.py", "--recipe", each, "--train", what, "--out", out)
         command(hub.environment, "-m", "evaluate_metrics", "space", "--out", space)
-        command(hub.environment, "-m", "builders", "posterior", "--configs", "weather", "--out", known)
-        answer_known(hub, known, folder / "known" / "outputs")
-        folders = run, space, known, folder / "known"
-        said = command(hub.environment, "push_to_hub.py", *folders, "--org", "acme", "--tag", TAG)
-        assert "published: 8 repos, 8 with something to commit" in said and hub.token not in said
-        yield Published(hub, recipe, run)
-
-
-def answer_known(hub: Hub, benchmark: Path, out: Path) -> None:
-    """The base model's beliefs and decisions on two forecasts."""
-    which = ["--model", BASE, "--benchmark", benchmark, "--style", "cot", "--limit", "2", "--cells", "3"]
-    how = ["--guided", "--dtype", "float32", "--max-tokens", "64", "--out", out]
-    for form in ("belief", "independent"):
-        command(hub.environment, "-m", "inference", "generate", "--task", f"weather-{form}", *which, *how)
+        said = command(hub.environment, "push_to_hub.py", run, space, known, "--org", "acme", "--tag", TAG)
+        assert "published: 9 repos, 9 with something to commit" in said and hub.token not in said
+        yield Published(hub, recipe, run, known_recipe, known)
 
 
 def test_every_repo_is_there_tagged_and_linked(published: Published) -> None:
@@ -172,6 +179,26 @@ def test_scoring_again_gives_the_published_tables(published: Published, tmp_path
     assert "equal: " in said
     said = command(offline, "reproduce.py", "--from-hub", "acme@v9.9.9", *where, code=2)
     assert said.startswith("error: ") and "v9.9.9" in said
+
+
+def test_a_rewarded_adapter_has_its_regrets_in_its_card(published: Published, tmp_path: Path) -> None:
+    from huggingface_hub import ModelCard
+
+    card = ModelCard(Path(published.api.hf_hub_download(REWARDED, "README.md", local_dir=tmp_path)).read_text())
+    results = {each.metric_name: each for each in card.data.eval_results or ()}
+    assert {"total regret, independent", "total regret, two-turn", "parse rate, independent"} <= results.keys()
+    assert results["total regret, two-turn"].dataset_type == "acme/posterior-decisions"
+    assert card.data.base_model == BASE and card.data.datasets == ["acme/posterior-decisions"]
+    assert ".eval_results/posterior-decisions.yaml" in published.api.list_repo_files(REWARDED)
+
+
+@pytest.mark.parametrize("stage", ["outputs", "adapters", "beliefs", "cases"])
+def test_regrets_follow_from_any_published_stage(stage: str, published: Published, tmp_path: Path) -> None:
+    where = ["--recipe", published.known_recipe, "--out", tmp_path / "again", "--from", stage]
+    said = command(published.hub.new_environment(), "reproduce.py", "--from-hub", f"acme@{TAG}", *where)
+    assert re.search(r"equal: [\d,]+ cells of the published tables, each recomputed", said)
+    taken = [(tmp_path / "again" / name).exists() for name in ("outputs", "adapters", "posterior")]
+    assert taken == [stage != "outputs", stage in ("beliefs", "cases"), stage == "cases"]
 
 
 @pytest.mark.parametrize("stage", ["adapters", "beliefs", "cases"])

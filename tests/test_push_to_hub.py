@@ -226,20 +226,16 @@ def answer_otherwise(run: Path) -> None:
     shutil.rmtree(run / "outputs" / "base-cot-weather-belief")
 
 
-def rename(run: Path) -> None:
-    (run / "adapters" / "weather-belief").rename(run / "adapters" / "other")
-
-
-def retask(run: Path) -> None:
-    (run / "adapters" / "weather-belief" / "run.json").write_text(json.dumps({**REWARDED, "task": "clinical"}))
+def train_otherwise(run: Path) -> None:
+    changed = {**REWARDED, "intervention": "decision"}
+    (run / "adapters" / "weather-belief" / "run.json").write_text(json.dumps(changed))
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (answer_otherwise, r"report: was made from other answers than those in .*base-cot-weather-belief/test-"),
-        (rename, "no system 'other' in the table; there are base, weather-belief"),
-        (retask, "the system 'weather-belief' has no decisions on clinical, split test"),
+        (train_otherwise, "no system 'weather-decision' in the table; there are base, weather-belief"),
     ],
 )
 def test_results_that_are_not_the_adapters_are_refused(damage: Damage, message: str, known: Path) -> None:

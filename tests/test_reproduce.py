@@ -150,7 +150,7 @@ def test_known_posteriors_are_answered_trained_on_and_answered_again(
     for system in (*bases, trained):
         for form, prompts in forms.items():
             assert pq.read_metadata(out / f"outputs/{system}-{form}/test-00000-of-00001.parquet").num_rows == prompts
-    assert re.search(r"tiny-posterior-weather-sequential-t24 \(guided\) +weather +two-turn +4 ", text)
+    assert re.search(r"weather-sequential-t24 \(guided\) +weather +two-turn +4 ", text)
     assert (out / "report/regret.html").is_file() and (out / "report/differences.csv").is_file()
     assert "held_out_thresholds" in (out / "report/regret.csv").read_text()
 

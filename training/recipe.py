@@ -93,8 +93,9 @@ class Grpo(Optimisation):
     choice. ``batch_size`` and ``accumulation`` count completions: their product, a multiple of ``completions``, is one
     optimizer step. ``thresholds`` trains on the losses with these alone, in words, for the transfer to the others.
     ``max_tokens`` is the room for an answer, ``context`` that for a conversation, null the model's own. ``loss`` names
-    how TRL averages over tokens: ``grpo``, an answer first, weighs the tokens of short ones more, so that where the
-    short ones are the bad ones, what they have in common with the good ones is unlearnt; ``dapo``, all at once, does not. ``rollouts`` auto is vLLM where it is installed beside CUDA, else transformers.
+    how TRL averages over tokens: ``dapo`` over all at once, ``grpo`` over each answer's first, so that the tokens of
+    short ones weigh more: where those are the bad ones, what the good ones begin with is unlearnt too. ``rollouts``
+    auto is vLLM where it is installed beside CUDA, else transformers.
     """
 
     quantization: str = "none"

@@ -305,12 +305,12 @@ def test_names_say_no_more_than_they_must() -> None:
 
     base, adapter = system("org/m", "r", None, False), system("org/m", "r", "org/seq", False)
     guided, direct = system("org/m", "r", None, True), system("org/m", "r", "org/seq", False, "direct")
-    names = system_names([base, adapter, guided])
+    names = system_names({base: "base", adapter: "seq", guided: "base"})
     assert [names[each] for each in (base, adapter, guided)] == [
         ("base", "base"), ("seq", "seq"), ("base", "base (guided)"),
     ]  # fmt: skip
-    assert system_names([adapter, direct])[direct].title == "seq (direct)"
+    assert system_names({adapter: "seq", direct: "seq"})[direct].title == "seq (direct)"
     other = system("org/n", "r", None, False)
-    assert system_names([base, other])[other] == ("base", "n: base")
+    assert system_names({base: "base", other: "base"})[other] == ("base", "n: base")
     newer = system("org/m", "s", None, False)
-    assert system_names([base, newer])[newer].label == "base (cot, s, None@None)"
+    assert system_names({base: "base", newer: "base"})[newer].label == "base (cot, s, None@None)"
