@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from training.fingerprint import versions
 from training.grpo_form import grpo_form
 from training.recipe import Grpo, Recipe
 from training.targets import check_adapted, matched_modules
-from training.workspace import EXPORT, begin, evenly, for_this_machine, with_workspace, workspace
+from training.workspace import EXPORT, begin, evenly, for_this_machine, trained, with_workspace, workspace
 
 SPLITS = ("train", "validation")
 
@@ -139,15 +138,7 @@ def _train(
     trainer = make_trainer(model, tokenizer, *rows, grpo, epochs, steps, lora, longest, folder)
     check_adapted(trainer.model, modules)
     resumed = begin(out, settings, len(modules))
-    start = time.monotonic()
-    trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    measured = {
-        "data_revision": data.revision,
-        "steps": trainer.state.global_step,
-        "seconds": round(time.monotonic() - start, 1),
-        "resumed_from": resumed.name if resumed else None,
-        "rows": dict(zip(SPLITS, map(len, rows), strict=True)),
-    }
+    measured = trained(trainer, resumed, data.revision, dict(zip(SPLITS, map(len, rows), strict=True)))
     form = grpo_form(job.config, named_base(recipe, base), settings | measured)
     write_adapter(out, folder / EXPORT, trainer, form)
 

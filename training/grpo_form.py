@@ -78,7 +78,6 @@ def grpo_form(config: str, base: NamedBase, record: Mapping[str, Any]) -> Form:
 
 
 def _card(config: str, base: NamedBase, record: Mapping[str, Any], log: Log) -> ModelCard:
-    task = TASKS[record["task"]]
     return adapter_card(
         "grpo-adapter",
         config,
@@ -87,7 +86,6 @@ def _card(config: str, base: NamedBase, record: Mapping[str, Any], log: Log) -> 
         record["data"] if "/" in record["data"] else f"{ORG}/{POSTERIOR}",
         "grpo",
         metric_id=f"{ORG}/{METRIC}",
-        about=task,
         thresholds=[loss / TOTAL for loss in record["losses"]],
         example=example(record["task"], record["intervention"]),
         logged={name: (first(log, name), last(log, name)) for name in ("reward", "eval_reward", "unread")},

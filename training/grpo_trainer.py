@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PrinterCallback
@@ -21,7 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from builders.chat import render
 from training.examples import Example
-from training.guards import Guard, Guarded, Progress
+from training.guards import Guard, Guarded, Progress, on_one_device, shared_settings
 from training.recipe import Grpo
 from training.rewards import REWARDS, is_read, read_belief
 from training.rollouts import lighten
@@ -174,11 +174,10 @@ def make_trainer(
 
 def trainer_settings(grpo: Grpo, epochs: float, max_steps: int | None, context: int, folder: Path) -> GRPOConfig:
     """The recipe in TRL's words."""
-    on_cpu = not torch.cuda.is_available()
     settings = GRPOConfig(
-        output_dir=str(folder),
+        **shared_settings(grpo, max_steps, folder),
         num_train_epochs=epochs,
-        max_steps=max_steps or -1,
+        bf16=grpo.dtype == "bfloat16",
         num_generations=grpo.completions,
         num_generations_eval=1,
         max_completion_length=grpo.max_tokens,
@@ -188,37 +187,10 @@ def trainer_settings(grpo: Grpo, epochs: float, max_steps: int | None, context: 
         beta=grpo.beta,
         loss_type=grpo.loss,
         scale_rewards="group",
-        per_device_train_batch_size=grpo.batch_size,
-        per_device_eval_batch_size=grpo.batch_size,
-        gradient_accumulation_steps=grpo.accumulation,
-        learning_rate=grpo.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=grpo.warmup_steps,
-        optim="adamw_torch",
-        weight_decay=grpo.weight_decay,
-        max_grad_norm=grpo.max_grad_norm,
-        bf16=grpo.dtype == "bfloat16",
-        fp16=False,
-        gradient_checkpointing=grpo.gradient_checkpointing,
-        gradient_checkpointing_kwargs={"use_reentrant": False} if grpo.gradient_checkpointing else None,
-        seed=grpo.seed,
-        data_seed=grpo.seed,
-        eval_strategy="steps",
-        eval_steps=grpo.eval_steps,
-        logging_steps=grpo.logging_steps,
-        logging_nan_inf_filter=False,
-        disable_tqdm=True,
-        save_strategy="steps",
-        save_steps=grpo.save_steps,
-        save_total_limit=2,
-        report_to=[],
-        use_cpu=on_cpu,
-        dataloader_pin_memory=not on_cpu,
         use_vllm=grpo.rollouts == "vllm",
         vllm_mode="colocate",
         vllm_gpu_memory_utilization=VLLM_MEMORY,
         vllm_max_model_length=context,
         log_completions=False,
     )
-    settings._n_gpu = min(settings.n_gpu, 1)  # one device, as for SFT, however many are visible
-    return settings
+    return cast(GRPOConfig, on_one_device(settings))

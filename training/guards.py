@@ -1,4 +1,4 @@
-"""What every trainer here does beyond TRL's: it stops on numbers that are not finite, writes no card, tells nobody.
+"""What every trainer here is set to, and does beyond TRL's: it stops on numbers that are not finite, tells nobody.
 
 A checkpoint counts only once it has been written to its end, and a resumed run has the adapter in the type in which it
 was trained. One line of progress::
@@ -17,8 +17,49 @@ import torch
 from transformers import TrainerCallback
 
 from builders.errors import UserError
+from training.recipe import Optimisation
 
 ADVICE = "; training stopped. Lower the recipe's learning_rate, or check the base model's weights"
+
+
+def shared_settings(optimisation: Optimisation, max_steps: int | None, folder: Path) -> dict[str, Any]:
+    """What all trainers are told, in the words of transformers (P1 Appendix A, Optimization)."""
+    on_cpu = not torch.cuda.is_available()
+    return {
+        "output_dir": str(folder),
+        "max_steps": max_steps or -1,
+        "per_device_train_batch_size": optimisation.batch_size,
+        "per_device_eval_batch_size": optimisation.batch_size,
+        "gradient_accumulation_steps": optimisation.accumulation,
+        "learning_rate": optimisation.learning_rate,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": optimisation.warmup_steps,
+        "optim": "adamw_torch",
+        "weight_decay": optimisation.weight_decay,
+        "max_grad_norm": optimisation.max_grad_norm,
+        "fp16": False,
+        "gradient_checkpointing": optimisation.gradient_checkpointing,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False} if optimisation.gradient_checkpointing else None,
+        "seed": optimisation.seed,
+        "data_seed": optimisation.seed,
+        "eval_strategy": "steps",
+        "eval_steps": optimisation.eval_steps,
+        "logging_steps": optimisation.logging_steps,
+        "logging_nan_inf_filter": False,
+        "disable_tqdm": True,
+        "save_strategy": "steps",
+        "save_steps": optimisation.save_steps,
+        "save_total_limit": 2,
+        "report_to": [],
+        "use_cpu": on_cpu,
+        "dataloader_pin_memory": not on_cpu,
+    }
+
+
+def on_one_device(settings: Any) -> Any:
+    """The settings for one device, as in P1, however many are visible."""
+    settings._n_gpu = min(settings.n_gpu, 1)
+    return settings
 
 
 class Guard(TrainerCallback):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from training.recipe import Recipe, Training
 from training.sft_form import sft_form
 from training.targets import check_adapted, matched_modules
 from training.tokens import tokenize_rows
-from training.workspace import EXPORT, begin, evenly, for_this_machine, with_workspace, workspace
+from training.workspace import EXPORT, begin, evenly, for_this_machine, trained, with_workspace, workspace
 
 TASKS, STYLES = ("complete", "decidability"), ("direct", "cot")
 SPLITS = ("train", "validation")
@@ -127,15 +126,7 @@ def _train(job: Job, recipe: Recipe, data: Artifact, base: Artifact, out: Path, 
     trainer = make_trainer(model, tokenizer, *tokens, training, steps, lora_settings(training), folder)
     check_adapted(trainer.model, modules)
     resumed = begin(out, settings, len(modules))
-    start = time.monotonic()
-    trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    measured = {
-        "data_revision": data.revision,
-        "steps": trainer.state.global_step,
-        "seconds": round(time.monotonic() - start, 1),
-        "resumed_from": resumed.name if resumed else None,
-        "rows": dict(zip(SPLITS, map(len, tokens), strict=True)),
-    }
+    measured = trained(trainer, resumed, data.revision, dict(zip(SPLITS, map(len, tokens), strict=True)))
     described = sft_form(job.config, named_base(recipe, base), settings | measured)
     write_adapter(out, folder / EXPORT, trainer, described)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PrinterCallback, set_seed
@@ -19,7 +19,7 @@ from transformers.trainer_pt_utils import BatchRebalanceSampler
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from training.guards import Guard, Guarded, Progress
+from training.guards import Guard, Guarded, Progress, on_one_device, shared_settings
 from training.recipe import Training
 from training.tokens import IGNORED
 
@@ -136,41 +136,14 @@ def trainer_settings(training: Training, max_steps: int | None, folder: Path) ->
     """P1's optimisation in TRL's words."""
     on_cpu = not torch.cuda.is_available()
     settings = SFTConfig(
-        output_dir=str(folder),
+        **shared_settings(training, max_steps, folder),
         num_train_epochs=training.epochs,
-        max_steps=max_steps or -1,
-        per_device_train_batch_size=training.batch_size,
-        per_device_eval_batch_size=training.batch_size,
-        gradient_accumulation_steps=training.accumulation,
-        learning_rate=training.learning_rate,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=training.warmup_steps,
-        optim="adamw_torch",
-        weight_decay=training.weight_decay,
-        max_grad_norm=training.max_grad_norm,
         bf16=training.dtype == "bfloat16" and not training.fast,
-        fp16=False,
-        gradient_checkpointing=training.gradient_checkpointing,
-        gradient_checkpointing_kwargs={"use_reentrant": False} if training.gradient_checkpointing else None,
         packing=False,
         max_length=None,  # measured before, never cut
         # On a CPU oneDNN keeps a kernel with its scratch memory for every length: fewer lengths, no growing memory.
         pad_to_multiple_of=LENGTH_STEP if on_cpu and training.fast else None,
         dataset_kwargs={"skip_prepare_dataset": True},
-        seed=training.seed,
-        data_seed=training.seed,
-        eval_strategy="steps",
-        eval_steps=training.eval_steps,
-        logging_steps=training.logging_steps,
-        logging_nan_inf_filter=False,
         include_num_input_tokens_seen="non_padding",
-        disable_tqdm=True,
-        save_strategy="steps",
-        save_steps=training.save_steps,
-        save_total_limit=2,
-        report_to=[],
-        use_cpu=on_cpu,
-        dataloader_pin_memory=not on_cpu,
     )
-    settings._n_gpu = min(settings.n_gpu, 1)  # one device, as in P1, however many are visible
-    return settings
+    return cast(SFTConfig, on_one_device(settings))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,6 +57,19 @@ def begin(out: Path, settings: dict[str, Any], adapted: int) -> Path | None:
     resumed = latest_checkpoint(folder)
     print(f"  {adapted} modules adapted; {f'resuming from {resumed.name}' if resumed else 'starting'}", flush=True)
     return resumed
+
+
+def trained(trainer: Any, resumed: Path | None, data_revision: str, rows: dict[str, int]) -> dict[str, Any]:
+    """Trains to the end; what ``run.json`` says of it beside the settings."""
+    start = time.monotonic()
+    trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+    return {
+        "data_revision": data_revision,
+        "steps": trainer.state.global_step,
+        "seconds": round(time.monotonic() - start, 1),
+        "resumed_from": resumed.name if resumed else None,
+        "rows": rows,
+    }
 
 
 def workspace(out: Path) -> Path:
