@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from huggingface_hub import EvalResult, EvalResultEntry
-
 from builders.errors import UserError
 from evaluate_metrics.regret_figures import FORMAT_WORDS
 from evaluate_metrics.regret_report import CONSOLE
-from evaluate_metrics.results import DIGITS, Row, certainty, read_number
+from evaluate_metrics.results import Answered, Measured, Results, Row, decoding_words
 
 MEASURES = tuple(CONSOLE)
 """What is published of a system: the headline measures."""
@@ -31,8 +29,8 @@ def regret_results(
     dataset_revision: str | None,
     metric_id: str,
     split: str = "test",
-) -> tuple[list[EvalResult], list[EvalResultEntry]]:
-    """The measures of one adapter over all its answers to a task, for the card and for ``.eval_results``.
+) -> Results:
+    """The measures of one adapter over all its answers to a task.
 
     Free answers, guided ones only where there are no others. The card's index groups by data set and config, whatever a
     task is called, so that a metric's name has to say the format. An entry's task is ``<task>_<format>_<measure>``.
@@ -50,37 +48,20 @@ def regret_results(
         UserError: there is no such system, or that of several models, or it did not answer the task; or a row is none
             of ``regret.csv``.
     """
-    results, entries = [], []
-    for (form, measure), row in _overall(table, system, task, split).items():
-        value = read_number(row, "value")
-        if value is None:
-            continue
-        decoding = f"{'guided' if row['guided'] == 'True' else 'free'} decoding"
-        results.append(
-            EvalResult(
-                task_type="text-generation",
-                task_name=f"{task}, {decoding}",
-                dataset_type=dataset_id,
-                dataset_name="Posterior Decisions",
-                dataset_config=task,
-                dataset_split=split,
-                dataset_revision=dataset_revision,
-                metric_type=metric_id,
-                metric_name=f"{measure.replace('_', ' ')}, {FORMAT_WORDS[form]}",
-                metric_config="regret",
-                metric_value=round(value, DIGITS),
-            )
+    rows = _overall(table, system, task, split)
+    if not rows:
+        return [], []
+    decoding = decoding_words(next(iter(rows.values())))
+    answered = Answered("Posterior Decisions", dataset_id, dataset_revision, task, split, decoding, metric_id, "regret")
+    return answered.results(
+        Measured(
+            row,
+            f"{form}_{measure}",
+            f"{measure.replace('_', ' ')}, {FORMAT_WORDS[form]}",
+            f"{FORMAT_WORDS[form]} decisions, {decoding}",
         )
-        entries.append(
-            EvalResultEntry(
-                dataset_id=dataset_id,
-                task_id=f"{task}_{form}_{measure}",
-                value=round(value, DIGITS),
-                dataset_revision=dataset_revision,
-                notes=f"{FORMAT_WORDS[form]} decisions, {decoding}, {split} split, {certainty(row)}",
-            )
-        )
-    return results, entries
+        for (form, measure), row in rows.items()
+    )
 
 
 def _overall(table: Sequence[Row], system: str, task: str, split: str) -> dict[tuple[str, str], Row]:

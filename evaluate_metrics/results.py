@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry
@@ -31,7 +32,74 @@ MEASURES = (
 TASKS = ("complete", "decidability")
 DIGITS = 4
 
-Row = Mapping[str, str]
+Row: TypeAlias = Mapping[str, str]
+Results: TypeAlias = tuple[list[EvalResult], list[EvalResultEntry]]
+"""What was measured, once for the card and once for ``.eval_results``."""
+
+
+class Measured(NamedTuple):
+    """A measure's row in a report's table, its name in an entry's task and in words, and whose answers it is of."""
+
+    row: Row
+    name: str
+    words: str
+    answers: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The part of a benchmark that was answered and how it was scored: what all results of a repo have in common.
+
+    ``benchmark`` is its name in words, ``decoding`` how its config was answered.
+    """
+
+    benchmark: str
+    dataset_id: str
+    dataset_revision: str | None
+    config: str
+    split: str
+    decoding: str
+    metric_id: str
+    metric_config: str
+
+    def results(self, measured: Iterable[Measured]) -> Results:
+        """A result and an entry for every measure that could be computed; the others are left out.
+
+        An entry names its task ``<config>_<measure>``, since a benchmark's leaderboard has one value for each task.
+
+        Raises:
+            UserError: a number in a row is none.
+        """
+        results, entries = [], []
+        for each in measured:
+            value = read_number(each.row, "value")
+            if value is None:
+                continue
+            results.append(
+                EvalResult(
+                    task_type="text-generation",
+                    task_name=f"{self.config}, {self.decoding}",
+                    dataset_type=self.dataset_id,
+                    dataset_name=self.benchmark,
+                    dataset_config=self.config,
+                    dataset_split=self.split,
+                    dataset_revision=self.dataset_revision,
+                    metric_type=self.metric_id,
+                    metric_name=each.words,
+                    metric_config=self.metric_config,
+                    metric_value=round(value, DIGITS),
+                )
+            )
+            entries.append(
+                EvalResultEntry(
+                    dataset_id=self.dataset_id,
+                    task_id=f"{self.config}_{each.name}",
+                    value=round(value, DIGITS),
+                    dataset_revision=self.dataset_revision,
+                    notes=f"{each.answers}, {self.split} split, {certainty(each.row)}",
+                )
+            )
+        return results, entries
 
 
 def adapter_results(
@@ -41,11 +109,8 @@ def adapter_results(
     dataset_revision: str | None,
     metric_id: str,
     split: str = "test",
-) -> tuple[list[EvalResult], list[EvalResultEntry]]:
-    """The measures of one run over all its answers, once for the card and once for ``.eval_results``.
-
-    A measure that could not be computed is left out. An entry of the second list names its task
-    ``<task>_<measure>``, since a benchmark's leaderboard has one value for each task.
+) -> Results:
+    """The measures of one run over all its answers, those that could be computed.
 
     Args:
         measures: the rows of ``measures.csv``, as ``csv.DictReader`` gives them.
@@ -59,38 +124,15 @@ def adapter_results(
         UserError: there is no such run, or several; or a row is none of ``measures.csv``.
     """
     rows = _overall(measures, run_config, split)
-    results, entries = [], []
-    for name in MEASURES:
-        value = read_number(rows[name], "value") if name in rows else None
-        if value is None:
-            continue
-        row = rows[name]
-        setting = f"{row['style']} style, {'guided' if row['guided'] == 'True' else 'free'} decoding"
-        results.append(
-            EvalResult(
-                task_type="text-generation",
-                task_name=f"{row['task']}, {setting}",
-                dataset_type=dataset_id,
-                dataset_name="Coherent Decisions",
-                dataset_config=row["task"],
-                dataset_split=split,
-                dataset_revision=dataset_revision,
-                metric_type=metric_id,
-                metric_name=name.replace("_", " "),
-                metric_config=row["task"],
-                metric_value=round(value, DIGITS),
-            )
-        )
-        entries.append(
-            EvalResultEntry(
-                dataset_id=dataset_id,
-                task_id=f"{row['task']}_{name}",
-                value=round(value, DIGITS),
-                dataset_revision=dataset_revision,
-                notes=f"{setting}, {split} split, {certainty(row)}",
-            )
-        )
-    return results, entries
+    own = [(name, rows[name]) for name in MEASURES if name in rows]
+    if not own:
+        return [], []
+    first = own[0][1]
+    decoding = f"{first['style']} style, {decoding_words(first)}"
+    answered = Answered(
+        "Coherent Decisions", dataset_id, dataset_revision, first["task"], split, decoding, metric_id, first["task"]
+    )
+    return answered.results(Measured(row, name, name.replace("_", " "), decoding) for name, row in own)
 
 
 def _overall(measures: Sequence[Row], run_config: str, split: str) -> dict[str, Row]:
@@ -125,6 +167,11 @@ def read_number(row: Row, column: str) -> float | None:
     except (KeyError, ValueError):
         raise UserError(f"{row.get('measure')}: {column} is {row.get(column)!r}, not a number") from None
     return value if math.isfinite(value) else None
+
+
+def decoding_words(row: Row) -> str:
+    """Whether the answers were constrained."""
+    return f"{'guided' if row['guided'] == 'True' else 'free'} decoding"
 
 
 def certainty(row: Row) -> str:
