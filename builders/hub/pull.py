@@ -43,15 +43,17 @@ def source(text: str) -> Source:
     return Source(org, revision or None)
 
 
-def take_outputs(published: Artifact, prefix: str, out: Path) -> list[str]:
-    """Copies the runs whose config begins with ``prefix`` into an outputs folder; returns their configs.
+def take_outputs(published: Artifact, prefix: str, model: Artifact, out: Path) -> list[str]:
+    """Copies a model's runs whose config begins with ``prefix`` into an outputs folder; returns their configs.
 
     Raises:
-        UserError: there is none, or the folder has other answers under such a name.
+        UserError: there is none, they are another model's or of another revision, or the folder has other answers under
+            such a name.
     """
     paths = [path for path in sorted(published.path.glob("*/*.parquet")) if path.parent.name.startswith(prefix)]
     if not paths:
         raise UserError(f"{published.reference}: has no {prefix}* config; nothing to go on from")
+    _check_model(paths[0], model)
     for path in paths:
         place = out / path.relative_to(published.path)
         if place.exists():
@@ -63,3 +65,19 @@ def take_outputs(published: Artifact, prefix: str, out: Path) -> list[str]:
         shutil.copyfile(path, beside)
         beside.replace(place)
     return sorted({path.parent.name for path in paths})
+
+
+def _check_model(path: Path, model: Artifact) -> None:
+    import pyarrow.parquet as pq
+
+    names = ["model", "model_revision"]
+    try:
+        [answer] = pq.read_table(path, columns=names).slice(0, 1).to_pylist()
+        found, revision = (answer[name] for name in names)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: does not say whose answers it has ({type(error).__name__}: {error})") from None
+    if (found, revision) != (model.id, model.revision):
+        raise UserError(
+            f"the published answers are those of {found} ({revision}), not of {model.id} ({model.revision}); give that "
+            "model as --model"
+        )
