@@ -39,22 +39,33 @@ class HeadTopP(LogitsProcessor):  # type: ignore[misc]
         if not rows:
             return logits
         mass = torch.tensor([self.top_p[row] for row in rows], dtype=torch.float64)
-        logits[rows] = narrowed(logits[rows], mass)
+        if len(rows) == len(logits):
+            return narrow(logits, mass)
+        logits[rows] = narrow(logits[rows], mass)
         return logits
 
 
-def narrowed(logits: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
-    """The logits (rows, vocabulary) of each row's smallest head whose probability reaches its mass, -inf elsewhere."""
+def narrow(logits: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
+    """Leaves of the logits (rows, vocabulary), in place, each row's smallest head whose probability reaches its mass.
+
+    Everything else is -inf.
+    """
     total = logits.logsumexp(-1, keepdim=True)
     head = logits.topk(min(HEAD, logits.shape[-1]), -1)
     kept, wide = _nucleus(head.values, total, mass)
-    found = torch.full_like(logits, -torch.inf).scatter_(-1, head.indices, kept)
-    for row in wide.tolist():
-        # One by one, so that what a row gets never depends on how flat its neighbours are.
-        full = logits[row : row + 1].sort(dim=-1, descending=True, stable=True)
-        kept, _ = _nucleus(full.values, total[row : row + 1], mass[row : row + 1])
-        found[row : row + 1].scatter_(-1, full.indices, kept)
-    return found
+    # One by one, so that what a row gets never depends on how flat its neighbours are.
+    whole = {row: _sorted_nucleus(logits[row], total[row], mass[row]) for row in wide.tolist()}
+    logits.fill_(-torch.inf).scatter_(-1, head.indices, kept)
+    for row, found in whole.items():
+        logits[row] = found
+    return logits
+
+
+def _sorted_nucleus(row: torch.Tensor, total: torch.Tensor, mass: torch.Tensor) -> torch.Tensor:
+    """What is left of one row (vocabulary), found by sorting all of it."""
+    full = row.unsqueeze(0).sort(dim=-1, descending=True, stable=True)
+    kept, _ = _nucleus(full.values, total.unsqueeze(0), mass.unsqueeze(0))
+    return torch.full_like(row, -torch.inf).scatter_(-1, full.indices[0], kept[0])
 
 
 def _nucleus(values: torch.Tensor, total: torch.Tensor, mass: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

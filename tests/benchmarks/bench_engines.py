@@ -6,9 +6,10 @@ a. Our transformers engine beside the hf backend of lm-evaluation-harness, at th
 b. Our vLLM engine beside the harness's vllm backend; then our engine once more, whose answers must be the same ones,
    and with ``--adapter`` the same two runs with the adapter.
 c. Our vLLM engine beside P1's protocol on CoT: one batch after the other, each checkpointed when its last answer ends.
-   The peer is ``vllm.LLM`` with our engine's own settings and seeds. The prompts are the guided elicitations of the
-   embedded recipe: written freely, this model's CoT never ends before the budget, so that no batch waits for its last
-   answer (``--cot-task complete`` shows it).
+   The peer is ``vllm.LLM`` with our engine's seeds, once with what P1 says and vLLM's own settings for the rest, once
+   with ours, so that the barrier alone differs. The goal is for the former. The prompts are the guided elicitations of
+   the embedded recipe: written freely, this model's CoT never ends before the budget, so that no batch waits for its
+   last answer (``--cot-task complete`` shows it).
 
 Everyone answers the same prompts, rendered to the same ids (checked), at the same temperature, top-p, budget, type and
 threads (all cores; ``taskset`` gives fewer), in a process of its own. Loading and a warm-up on other prompts are not
@@ -67,6 +68,7 @@ class Work:
     adapter: Path | None = None
     times: int = 1
     batch_size: int = 0
+    tuned: bool = True
 
     @property
     def briefly(self) -> Sampling:
@@ -81,6 +83,8 @@ def requests_for(task: str, style: str, prompts: int) -> tuple[list[Request], li
     """
     cases = [case for case in frozen_cases() if case["split"] == "test"]
     count = -(-prompts // ITEMS[task])
+    if count >= len(cases):
+        raise SystemExit(f"{task}: there are {(len(cases) - 1) * ITEMS[task]} prompts beside those for the warm-up")
     chosen = [cases[i * len(cases) // count] for i in range(count)]
     other = next(case for case in reversed(cases) if case not in chosen)
     make, grammar = (complete_rows, lambda row: None) if task == "complete" else (elicitation_rows, answer_grammar)
@@ -164,7 +168,11 @@ def batch_barrier(work: Work) -> list[Answers]:
     import vllm
     from vllm.sampling_params import StructuredOutputsParams
 
-    llm = vllm.LLM.from_engine_args(engine_args(work.folder, config, work.dtype, None, None, _seats()))
+    settings = engine_args(work.folder, config, work.dtype, None, None, _seats())
+    if not work.tuned:
+        # Of our settings that P1 does not name this alone is not needed for the prompts to be answered at all.
+        settings = dataclasses.replace(settings, block_size=None)
+    llm = vllm.LLM.from_engine_args(settings)
 
     def answer(requests: Sequence[Request], sampling: Sampling) -> list[Any]:
         params = [
@@ -314,10 +322,13 @@ def part_b(table: Table, work: Work, adapter: Path | None) -> None:
 
 def part_c(table: Table, work: Work) -> None:
     print(f"c. {len(work.requests)} CoT prompts, at most {work.sampling.max_tokens} tokens, vLLM")
-    theirs = table.run(f"LLM.generate, batches of {BARRIER}", batch_barrier, work)[0]
+    theirs = table.run(f"P1, batches of {BARRIER}", batch_barrier, dataclasses.replace(work, tuned=False))[0]
+    tuned = table.run(f"our settings, batches of {BARRIER}", batch_barrier, work)[0]
     ours = table.run("our vLLM engine", our_vllm, work)[0]
     verdict("c", ours, theirs)
     same(theirs, ours)
+    print(f"  to our settings in batches {ours.speed / tuned.speed:.2f}, {ours.thrift / tuned.thrift:.2f}", flush=True)
+    same(tuned, ours)
 
 
 def versions() -> Iterator[tuple[str, str]]:

@@ -264,12 +264,12 @@ def test_requests_are_drawn_a_window_ahead_and_those_that_begin_alike_run_togeth
 @pytest.mark.parametrize("spread", [0.0, 0.5, 3.0, 30.0])
 @pytest.mark.parametrize("top_p", [0.05, 0.5, 0.95, 0.999])
 def test_the_nucleus_is_the_one_of_a_whole_sort(vllm_here: None, spread: float, top_p: float) -> None:
-    from inference.vllm_sampling import narrowed
+    from inference.vllm_sampling import narrow
 
     generator = torch.Generator().manual_seed(round(10 * spread))
     logits = torch.randn(6, 3000, generator=generator, dtype=torch.float64) * spread
     logits[0, 1:] = -torch.inf  # a grammar leaves one token
-    found = narrowed(logits.clone(), torch.full((6,), top_p, dtype=torch.float64))
+    found = narrow(logits.clone(), torch.full((6,), top_p, dtype=torch.float64))
     for row, kept in zip(logits, found, strict=True):
         ordered = row.softmax(-1).sort(descending=True, stable=True)
         size = int((ordered.values.cumsum(-1) - ordered.values < top_p - 1e-12).sum())
