@@ -134,6 +134,7 @@ def test_adapters_are_trained_once_and_answer(model_folder: Path, hf_caches: dic
     assert text.count("already trained") == 2 and written(out / "adapters") == before
 
 
+@pytest.mark.slow
 def test_known_posteriors_are_answered_trained_on_and_answered_again(
     talking: Path, hf_caches: dict[str, str], tmp_path: Path
 ) -> None:

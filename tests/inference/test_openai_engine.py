@@ -296,8 +296,16 @@ def test_an_error_of_the_requests_is_passed_on(
     assert capfd.readouterr().err == ""
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background of a shell that has it ignored."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
 def test_an_interrupt_while_waiting_ends_the_run_at_once(
-    endpoint: Endpoint, make: MakeEngine, capfd: pytest.CaptureFixture[str]
+    endpoint: Endpoint, make: MakeEngine, capfd: pytest.CaptureFixture[str], interruptible: None
 ) -> None:
     engine = make(timeout=30)
     endpoint.faults = {"b": ["hang"], "c": ["hang"]}

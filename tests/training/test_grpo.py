@@ -171,6 +171,7 @@ def test_batches_are_joined_with_prompts_padded_left_and_answers_right() -> None
     assert both["advantages"].tolist() == [1, -1, 1, -1] and both["num_items_in_batch"] == 8
 
 
+@pytest.mark.slow
 def test_rewarded_behaviour_becomes_more_frequent(trainer_of: MakeTrainer) -> None:
     """The sign of it all: answers are rewarded for their share of tokens from half of the vocabulary, which rises."""
 
@@ -249,7 +250,7 @@ def rewarded_by_length(credit: Sequence[str], completion_ids: Sequence[Sequence[
     ]
 
 
-@pytest.mark.parametrize("intervention", ["belief", "sequential"])
+@pytest.mark.parametrize("intervention", ["belief", pytest.param("sequential", marks=pytest.mark.slow)])
 def test_an_interrupted_run_ends_the_same(
     grpo_recipe: MakeRecipe, known: Artifact, base: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     intervention: str,
