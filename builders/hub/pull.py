@@ -53,7 +53,8 @@ def take_outputs(published: Artifact, prefix: str, model: Artifact, out: Path) -
     paths = [path for path in sorted(published.path.glob("*/*.parquet")) if path.parent.name.startswith(prefix)]
     if not paths:
         raise UserError(f"{published.reference}: has no {prefix}* config; nothing to go on from")
-    _check_model(paths[0], model)
+    for path in paths:
+        _check_model(path, model)
     for path in paths:
         place = out / path.relative_to(published.path)
         if place.exists():

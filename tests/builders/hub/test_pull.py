@@ -68,6 +68,13 @@ def test_another_models_answers_are_not_taken(published: Artifact, tmp_path: Pat
     assert not (tmp_path / "out").exists()
 
 
+def test_one_run_of_another_model_is_enough_to_take_none(published: Artifact, tmp_path: Path) -> None:
+    write_parquet(published.path, CONFIGS[1], "test", [output_row("other", "llm/Other")], OUTPUTS)
+    with pytest.raises(UserError, match="those of llm/Other"):
+        take_outputs(published, "base-", MODEL, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_prefix_that_nothing_has_is_refused(published: Artifact, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"acme/outputs@v1: has no grpo-\* config"):
         take_outputs(published, "grpo-", MODEL, tmp_path / "out")
